@@ -52,10 +52,7 @@ static const thresholds_t twin_thresholds[] = {
     {MSCCLPP_DEV_MAX_RANKS, 512, NEVER},
 };
 
-/*
- * Returns the row of thresholds for the call's number of ranks and kind of links. There is one, as each table ends with
- * a row for MSCCLPP_DEV_MAX_RANKS, and a node has no more ranks.
- */
+/* Each table ends with a row for MSCCLPP_DEV_MAX_RANKS, and a node has no more ranks, so there is always a row. */
 static const thresholds_t *find_thresholds(const mscclpp_select_input_t *input)
 {
     const thresholds_t *row = input->on_twin ? twin_thresholds : input->one_gpu ? one_gpu_thresholds : cuda_thresholds;
@@ -66,16 +63,14 @@ static const thresholds_t *find_thresholds(const mscclpp_select_input_t *input)
     return row;
 }
 
-/* Returns the number of units that hold `bytes` bytes. */
 static uint64_t units_of(uint64_t bytes)
 {
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
 }
 
 /*
- * Fills in the choice for an algorithm that sends blocks as packets through the scratch, in a single epoch. `combines`
- * says that the kernel combines the blocks that it receives. Returns false if a block is larger than a slot of the
- * packet area.
+ * Packets go through the scratch in a single epoch. `combines` says that the kernel combines the blocks that it
+ * receives. Returns false if a block is larger than a slot of the packet area.
  */
 static bool shape_packets(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes, bool varied,
                           mscclpp_coll_choice_t *choice)
@@ -97,9 +92,8 @@ static bool shape_packets(const mscclpp_select_input_t *input, bool combines, ui
 }
 
 /*
- * Fills in the choice for kernels that work on mapped buffers. Such kernels need neither slots nor epochs. `combines`
- * says that the kernel combines the blocks that it receives. Never fails, because mscclpp_algo_grid fails only with a
- * capacity other than 0.
+ * Such kernels need neither slots nor epochs. `combines` says that the kernel combines the blocks that it receives.
+ * Never fails, because mscclpp_algo_grid fails only with a capacity other than 0.
  */
 static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes,
                            mscclpp_coll_choice_t *choice)
@@ -117,8 +111,8 @@ static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, u
 }
 
 /*
- * Fills in the choice for tiles that pass through the scratch. Blocks may have any size. Returns false if the bulk area
- * has no room for even the smallest tile; *choice is changed even then.
+ * Tiles serve blocks of any size. Returns false if the bulk area has no room for even the smallest tile; *choice is
+ * changed even then.
  */
 static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_bytes, mscclpp_coll_choice_t *choice)
 {
@@ -136,8 +130,8 @@ static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_by
 }
 
 /*
- * Fills in the choice for one algorithm within a node. Returns false if the algorithm cannot serve the call; *choice
- * may be changed even then. Copy engines cannot combine blocks, so they serve only collectives that move data.
+ * Returns false if the algorithm cannot serve the call; *choice may be changed even then. Copy engines cannot combine
+ * blocks, so they serve only collectives that move data.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, bool varied,
                   mscclpp_coll_algo_t algo, mscclpp_coll_choice_t *choice)
@@ -161,8 +155,8 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint
 }
 
 /*
- * Returns the algorithm that the rules file names for this call. Returns MSCCLPP_COLL_AUTO if no rule matches, or if
- * the rule names a plan: the call gets here only if that plan does not serve it.
+ * Returns MSCCLPP_COLL_AUTO if no rule matches, or if the rule names a plan: the call gets here only if that plan does
+ * not serve it.
  */
 static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes)
 {

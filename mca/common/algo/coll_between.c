@@ -17,15 +17,14 @@
  */
 #define NODES_PACKETS_MAX (8 * KIB)
 
-/* Returns the number of units that hold `bytes` bytes. */
 static uint64_t units_of(uint64_t bytes)
 {
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
 }
 
 /*
- * Fills in the choice for tiles that nodes exchange in this way. Returns false if even one thread block has no room for
- * a tile. So whether tiles fit does not depend on the message size.
+ * Returns false if even one thread block has no room for a tile. So whether tiles fit does not depend on the message
+ * size.
  */
 static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                               mscclpp_dev_nodes_pattern_t exchange, mscclpp_coll_choice_t *choice)
@@ -49,9 +48,7 @@ static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_
     return choice->tile != 0;
 }
 
-/*
- * Returns the seconds that a schedule takes by the cost model, or HUGE_VAL if there is no such schedule. `tile`: the
- * most bytes of a tile; 0: those of the transport's figures.
+/* Returns HUGE_VAL if there is no such schedule. `tile`: the most bytes of a tile; 0: those of the transport's figures.
  */
 static double estimate_cost(const mscclpp_select_input_t *input, mscclpp_schedule_kind_t kind, int pattern,
                             uint64_t block_bytes, uint32_t radix, uint64_t tile)
@@ -86,8 +83,8 @@ static const tiles_t tile_algos[] = {
 #define TILE_ALGOS (sizeof(tile_algos) / sizeof(tile_algos[0]))
 
 /*
- * Returns the seconds that tiles take by the cost model. Over trees, each level waits for a whole tile, so the kernel's
- * tiles count. Returns HUGE_VAL if there is no room for a tile.
+ * Over trees, each level waits for a whole tile, so the kernel's tiles count. Returns HUGE_VAL if there is no room for
+ * a tile.
  */
 static double estimate_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                              const tiles_t *tiles)
@@ -101,7 +98,7 @@ static double estimate_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t
     return estimate_cost(input, tiles->kind, mscclpp_coll_pattern(coll), block_bytes, 0, in_trees ? choice.tile : 0);
 }
 
-/* Returns true for 16-bit floats that nodes combine. Each node on the way of a partial result would round it. */
+/* Each node on the way of a partial result would round 16-bit floats. */
 static bool would_round(const mscclpp_select_input_t *input, mscclpp_coll_t coll)
 {
     return (input->dtype == MSCCLPP_DTYPE_FLOAT16 || input->dtype == MSCCLPP_DTYPE_BFLOAT16) &&
@@ -109,9 +106,8 @@ static bool would_round(const mscclpp_select_input_t *input, mscclpp_coll_t coll
 }
 
 /*
- * Returns true if this algorithm can move the tiles of this call between nodes. Rings, halving and trees pass blocks on
- * from node to node. They serve only patterns that allow this, and no call in which the partial results would be
- * rounded on the way.
+ * Rings, halving and trees pass blocks on from node to node. They serve only patterns that allow this, and no call in
+ * which the partial results would be rounded on the way.
  */
 static bool can_go(const mscclpp_select_input_t *input, mscclpp_coll_t coll, const tiles_t *tiles)
 {
@@ -127,10 +123,9 @@ static bool can_go(const mscclpp_select_input_t *input, mscclpp_coll_t coll, con
 }
 
 /*
- * Returns true if the cost model may choose this algorithm. A ring is not chosen on one host, where nodes share no
- * links, so a ring has no advantage. In trees a node sends to its children at once, so trees are not chosen if the
- * children are more than nodes_fanout. They are not chosen for two nodes either, because then the data is sent in the
- * same way without trees.
+ * A ring is not chosen on one host, where nodes share no links, so a ring has no advantage. In trees a node sends to
+ * its children at once, so trees are not chosen if the children are more than nodes_fanout. They are not chosen for two
+ * nodes either, because then the data is sent in the same way without trees.
  */
 static bool may_choose(const mscclpp_select_input_t *input, const tiles_t *tiles)
 {
@@ -140,9 +135,8 @@ static bool may_choose(const mscclpp_select_input_t *input, const tiles_t *tiles
 }
 
 /*
- * Chooses how tiles go between nodes. `forced` is the algorithm that a parameter or a rule asks for; if it has no tiles
- * or cannot serve this call, the cost model chooses. *choice comes from shape_nodes_tiles for DIRECT, and is shaped
- * again for what is chosen.
+ * `forced` is the algorithm that a parameter or a rule asks for; if it has no tiles or cannot serve this call, the cost
+ * model chooses. *choice comes from shape_nodes_tiles for DIRECT, and is shaped again for what is chosen.
  */
 static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, int forced,
                             mscclpp_coll_choice_t *choice)
@@ -170,9 +164,8 @@ static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t 
 }
 
 /*
- * Returns the seconds that packets take by the cost model: in rounds with this radix, or, for radix 0, from each node
- * to all others at once. What an owner has for a node counts as the block of one rank. Returns HUGE_VAL if there is no
- * such schedule.
+ * Radix 0 means from each node to all others at once. What an owner has for a node counts as the block of one rank.
+ * Returns HUGE_VAL if there is no such schedule.
  */
 static double estimate_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                uint32_t radix)
@@ -188,10 +181,7 @@ static double estimate_packets(const mscclpp_select_input_t *input, mscclpp_coll
     return estimate_cost(input, kind, (int)pattern, block_bytes, radix, 0);
 }
 
-/*
- * Returns true if an owner's data, of `units` units for each block, fit in a set of packet slots, in rounds with this
- * radix.
- */
+/* An owner has `units` units of data for each block. */
 static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_dev_pattern_t pattern, uint64_t units,
                        uint32_t radix)
 {
@@ -206,9 +196,8 @@ static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_dev_pattern_
 }
 
 /*
- * Returns the radix of rounds that the cost model prefers. Returns 0 if none fits or keeps to the bound on how many
- * nodes a rank sends to at a time. Also returns 0 for 16-bit floats that are combined between nodes, because rounds
- * would round partial results on the way.
+ * Returns 0 if no radix fits or keeps to the bound on how many nodes a rank sends to at a time. Also returns 0 for
+ * 16-bit floats that are combined between nodes, because rounds would round partial results on the way.
  */
 static uint32_t best_radix(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes)
 {
@@ -227,10 +216,10 @@ static uint32_t best_radix(const mscclpp_select_input_t *input, mscclpp_coll_t c
 }
 
 /*
- * Fills in the choice for packets between nodes. They serve only blocks of one size, and only if each owner sends
- * little to another node. Otherwise returns false and leaves *choice unchanged. Does so, too, if neither packets
- * straight to all nodes nor any rounds have room and keep to the parameter nodes_fanout. `forced` is the algorithm that
- * a parameter or a rule asks for. If it is not possible, another one with packets serves.
+ * Packets serve only blocks of one size, and only if each owner sends little to another node. Otherwise returns false
+ * and leaves *choice unchanged. Does so, too, if neither packets straight to all nodes nor any rounds have room and
+ * keep to the parameter nodes_fanout. `forced` is the algorithm that a parameter or a rule asks for. If it is not
+ * possible, another one with packets serves.
  */
 static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                 bool varied, int forced, mscclpp_coll_choice_t *choice)

@@ -3,14 +3,12 @@
 
 #include "mca/common/algo/coll.h"
 
-/* The pattern of each collective. */
 static const mscclpp_dev_pattern_t patterns[MSCCLPP_COLL_LAST] = {
 #define PATTERN(id_, name_, pattern_) [MSCCLPP_COLL_##id_] = pattern_,
     MSCCLPP_COLLS(PATTERN)
 #undef PATTERN
 };
 
-/* The names of the algorithms within a node. */
 static const char *const algo_names[MSCCLPP_COLL_BY_LAST] = {
     [MSCCLPP_COLL_BY_PACKETS] = "packets",
     [MSCCLPP_COLL_BY_ZEROCOPY] = "zerocopy",

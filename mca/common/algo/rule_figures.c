@@ -25,7 +25,7 @@ static const struct {
 
 enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
 
-/* Fills in what is wrong with a line. Always returns false, so that callers can return its result. */
+/* Always returns false, so that callers can return its result. */
 static bool refuse(mscclpp_figures_fault_t *fault, const char *what, const char *value, const char *allowed)
 {
     (void)snprintf(fault->what, sizeof(fault->what), "%s", what);
@@ -39,11 +39,7 @@ bool mscclpp_figures_begin(const char *text)
     return strncmp(text + strspn(text, " \t\r"), TRANSPORT, strlen(TRANSPORT)) == 0;
 }
 
-/*
- * Parses a number and stores it in the field of numbers[i], converted to the field's unit. Returns false, with *fault
- * filled in, if the text is not a number or the number is out of range. "Not a number" (nan) is refused by the range
- * check as well.
- */
+/* "Not a number" (nan) is refused by the range check as well. */
 static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
 {
     char what[32], allowed[64], *end = NULL;
@@ -58,11 +54,7 @@ static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figure
     return true;
 }
 
-/*
- * Parses the figures of a transport. Returns false, with *fault filled in for the caller to log, if there is a fault:
- * the transport is unknown or already has figures, a key is unknown, repeated or missing, or a number is not allowed.
- * *figures is then unchanged. Changes the text (strtok_r).
- */
+/* *figures is unchanged after a fault. Changes the text (strtok_r). */
 bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
 {
     static const char syntax[] = "transport=NAME latency=US overhead=US gap=US bandwidth=GB/S, each once";

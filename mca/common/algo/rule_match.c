@@ -1,9 +1,8 @@
 #include "mca/common/algo/rule_match.h"
 
 /*
- * Searches the list of rules of the collective. All-reduce (MSCCLPP_COLL_LAST) has a list of its own, so one of the two
- * loops has no iterations. In each list, the first rule that matches wins. Rules for one node have the number of nodes
- * 0. Returns false, with *algorithm_p unchanged, if no rule matches.
+ * In each list, the first rule that matches wins. All-reduce (MSCCLPP_COLL_LAST) has a list of its own, so one of the
+ * two loops has no iterations. Rules for one node hold 0 as their number of nodes.
  */
 bool mscclpp_rule_match(const mscclpp_protocol_t *protocol, mscclpp_coll_t coll, uint64_t bytes, bool in_place,
                         uint32_t nodes, int64_t *algorithm_p)

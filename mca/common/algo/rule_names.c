@@ -8,9 +8,8 @@
 #include "mca/common/algo/coll.h"
 
 /*
- * Returns true if a rule of a collective other than all-reduce may name this algorithm. `spans` says that the rule is
- * for several nodes. Copy engines cannot reduce. Between nodes, tiles use a ring, halving or trees only for collectives
- * whose blocks are passed on from node to node.
+ * `spans` says that the rule is for several nodes. Copy engines cannot reduce. Between nodes, tiles use a ring, halving
+ * or trees only for collectives whose blocks are passed on from node to node.
  */
 static bool is_of_coll(mscclpp_coll_t coll, bool spans, int algorithm)
 {

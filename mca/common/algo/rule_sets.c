@@ -28,7 +28,6 @@ void mscclpp_rules_destroy(mscclpp_rules_t *rules)
     free(rules);
 }
 
-/* Returns the rules for so many ranks, or NULL if there are none. */
 static const mscclpp_rule_sets_t *find_sets(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
 {
     const mscclpp_rule_sets_t *sets = rules != NULL ? rules->first : NULL;
@@ -40,8 +39,8 @@ static const mscclpp_rule_sets_t *find_sets(const mscclpp_rules_t *rules, uint32
 }
 
 /*
- * Returns the sets for this number of ranks and kind of device, and makes them if there are none. The list is sorted by
- * kind of device, then by number of ranks. The search stops at the place where a new entry belongs.
+ * Makes the sets if there are none. The list is sorted by kind of device, then by number of ranks. The search stops at
+ * the place where a new entry belongs.
  */
 mscclpp_rule_sets_t *mscclpp_rules_have_sets(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
 {
@@ -123,7 +122,7 @@ void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const 
     rules->figures[transport] = *figures;
 }
 
-/* Returns the number of nodes as rules hold it. */
+/* Rules hold 0 for one node. */
 static uint64_t nodes_in_rule(uint32_t nodes)
 {
     return nodes > 1 ? nodes : 0;

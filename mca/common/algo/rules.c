@@ -65,10 +65,7 @@ typedef struct {
     mscclpp_rule_t rule;
 } line_t;
 
-/*
- * Logs that a value is not allowed. Shows a character that cannot be printed as "?". Always returns false, so that
- * callers can return the result.
- */
+/* Shows a character that cannot be printed as "?". Always returns false, so that callers can return the result. */
 static bool refuse(const source_t *source, const char *what, const char *value, const char *allowed)
 {
     char shown[64];
@@ -82,7 +79,7 @@ static bool refuse(const source_t *source, const char *what, const char *value, 
     return false;
 }
 
-/* Logs that a line has a fault, and what to use instead. For a single value, `refuse` is used. Always returns false. */
+/* For a single value, `refuse` is used. Always returns false. */
 static bool refuse_line(const source_t *source, const char *fault, const char *allowed)
 {
     mscclpp_error("rules %s:%d: %s; use %s", source->path, source->line, fault, allowed);
@@ -90,9 +87,8 @@ static bool refuse_line(const source_t *source, const char *fault, const char *a
 }
 
 /*
- * Parses an algorithm of the form "plan:NAME". Returns false if the text has another form; then nothing is logged.
- * Otherwise returns true, and *accepted_p says whether the name is accepted. It is not accepted, which is logged, if it
- * is empty or too long, or if the file already names the largest number of plans.
+ * Returns false, with nothing logged, if the text is not "plan:NAME". Otherwise *accepted_p says whether the name is
+ * accepted. It is not if it is empty or too long, or if the file already names the largest number of plans.
  */
 static bool parse_plan(const source_t *source, const char *text, mscclpp_rules_t *rules, mscclpp_rule_t *rule,
                        bool *accepted_p)
@@ -129,10 +125,7 @@ static const char *plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
     return "?";
 }
 
-/*
- * Parses the name of a collective. Sets *coll_p to MSCCLPP_COLL_LAST for all-reduce. Returns false, after logging the
- * allowed names, if there is no collective with this name.
- */
+/* MSCCLPP_COLL_LAST: all-reduce. */
 static bool parse_collective(const source_t *source, const char *text, mscclpp_coll_t *coll_p)
 {
     char allowed[256] = "one of allreduce";
@@ -147,9 +140,8 @@ static bool parse_collective(const source_t *source, const char *text, mscclpp_c
 }
 
 /*
- * Parses the value of one key into `line`. Keeps the name of the algorithm as text, because the names that are allowed
- * depend on the collective, which may follow later in the line. Returns false, which is logged, if the value is not
- * allowed.
+ * Keeps the name of the algorithm as text, because the names that are allowed depend on the collective, which may
+ * follow later in the line.
  */
 static bool parse_value(const source_t *source, rule_key_t key, const char *text, line_t *line)
 {
@@ -192,10 +184,6 @@ static bool parse_value(const source_t *source, rule_key_t key, const char *text
     }
 }
 
-/*
- * Parses one word of a line: a key and its value. Returns false, which is logged, if the key is unknown or has been
- * given before, or if its value is not allowed.
- */
 static bool parse_word(const source_t *source, const char *word, line_t *line)
 {
     char fault[32];
@@ -230,8 +218,7 @@ static bool takes_all_calls_of(uint64_t bytes, uint64_t place, uint64_t nodes, c
 }
 
 /*
- * Adds a line's rule to the rules of the collectives other than all-reduce. Returns false, and logs the reason, if one
- * earlier rule takes all calls of this rule, or if there are too many rules for these ranks. Returns false, too, if
+ * Returns false if one earlier rule takes all calls of this rule, if there are too many rules for these ranks, or if
  * there is no memory.
  */
 static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
@@ -268,8 +255,8 @@ static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t
 }
 
 /*
- * Adds a line's rule to the rules of all-reduce. Returns false, which is logged, for the same reasons as add_coll. If
- * several earlier rules take all calls of this rule, the message names the last of them.
+ * Returns false for the same reasons as add_coll. If several earlier rules take all calls of this rule, the message
+ * names the last of them.
  */
 static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
@@ -299,7 +286,6 @@ static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_ru
     return true;
 }
 
-/* Returns true if the collective has a root. */
 static bool is_rooted(mscclpp_coll_t coll)
 {
     static const mscclpp_coll_t rooted[] = {MSCCLPP_COLL_BCAST,   MSCCLPP_COLL_REDUCE,  MSCCLPP_COLL_GATHER,
@@ -311,7 +297,6 @@ static bool is_rooted(mscclpp_coll_t coll)
     return i < sizeof(rooted) / sizeof(rooted[0]);
 }
 
-/* Parses a line with figures of a transport. */
 static bool parse_figures(const source_t *source, char *text, mscclpp_rules_t *rules)
 {
     mscclpp_figures_fault_t fault;
@@ -320,10 +305,7 @@ static bool parse_figures(const source_t *source, char *text, mscclpp_rules_t *r
            refuse(source, fault.what, fault.value, fault.allowed);
 }
 
-/*
- * Parses one line and adds its rule or its figures to `rules`. A line may be empty or have only a comment. Returns
- * false, which is logged, if the line has a fault. Changes the text.
- */
+/* A line may be empty or have only a comment. Changes the text. */
 static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rules)
 {
     line_t line;
@@ -380,10 +362,7 @@ static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rule
     return line.coll != MSCCLPP_COLL_LAST ? add_coll(source, &line, rules) : add_allreduce(source, &line, rules);
 }
 
-/*
- * Parses the lines of a file up to the first fault. Returns false if a line has a fault, which is logged. The caller
- * must check for a read error, which looks like the end of the file here.
- */
+/* Stops at the first fault. The caller must check for a read error, which looks like the end of the file here. */
 static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
 {
     static const char allowed[] = "lines of text of at most 500 characters";
@@ -403,11 +382,7 @@ static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
     return accepted;
 }
 
-/*
- * Reads a rules file. Returns MSCCLPP_ERR_SYSTEM if the file cannot be opened or read, and MSCCLPP_ERR_INVALID if a
- * line has a fault or there is no memory for its rule. Returns MSCCLPP_ERR_NO_MEMORY if there is no memory for the
- * list. To parse_file, a read error looks like the end of the file, so ferror is called after it.
- */
+/* To parse_file, a read error looks like the end of the file, so ferror is called after it. */
 mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
 {
     mscclpp_rules_t *rules = mscclpp_rules_create();
@@ -440,7 +415,6 @@ mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
     return MSCCLPP_OK;
 }
 
-/* Writes the rest of a rule's line: the keys in_place= and nodes= if the rule has them, then its algorithm. */
 static void write_rest(const mscclpp_rules_t *rules, mscclpp_coll_t coll, const mscclpp_rule_t *rule, FILE *file)
 {
     const bool is_plan = rule->algorithm >= MSCCLPP_RULE_PLANS;

@@ -4,18 +4,15 @@
 #include "mca/common/algo/allreduce/thresholds.h"
 #include "mca/common/algo/rule_match.h"
 
-/*
- * Returns true if the kernel of the call may use buffers of other ranks, as far as the parameters and the kind of call
- * go.
- */
+/* An early call maps no buffers unless they are mapped already, because an exchange makes hosts wait. */
 static bool may_map(const mscclpp_select_input_t *input)
 {
     return input->protocol->zerocopy != 0 && (!input->early || input->mapped);
 }
 
 /*
- * Returns the algorithm that the rules file names for this call, or NULL. The rules are ignored if the user sets any of
- * the sizes by a parameter: such a parameter is meant to work with the whole built-in table.
+ * The rules are ignored if the user sets any of the sizes by a parameter: such a parameter is meant to work with the
+ * whole built-in table.
  *
  * An algorithm that maps buffers is replaced by its fallback if this call may not map buffers. Each chain of fallbacks
  * ends with an algorithm that maps none, so the loop ends before a NULL.
@@ -59,10 +56,7 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
     return MSCCLPP_OK;
 }
 
-/*
- * Returns the algorithm between nodes that the rules file names for this call, or NULL. The rules do not count if the
- * user sets one of the sizes between nodes by a parameter, as in find_by_rules.
- */
+/* The rules do not count if the user sets one of the sizes between nodes by a parameter, as in find_by_rules. */
 static const mscclpp_algo_t *find_spanning_by_rules(const mscclpp_select_input_t *input)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
@@ -77,10 +71,9 @@ static const mscclpp_algo_t *find_spanning_by_rules(const mscclpp_select_input_t
 }
 
 /*
- * Chooses an algorithm between nodes. A user who forces an algorithm cannot know which communicators span nodes, so a
- * forced algorithm within one node is ignored here. If the chosen algorithm cannot serve the call, its fallbacks are
- * tried: some transports carry no packets, and some patterns do not support 16-bit floats. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED if the last fallback cannot serve the call either.
+ * A user who forces an algorithm cannot know which communicators span nodes, so a forced algorithm within one node is
+ * ignored here. If the chosen algorithm cannot serve the call, its fallbacks are tried: some transports carry no
+ * packets, and some patterns do not support 16-bit floats.
  */
 static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
@@ -114,10 +107,6 @@ static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, msc
     return mscclpp_select_shape(input, algo, choice_p);
 }
 
-/*
- * Tries the algorithm that the user forces, then the one that a rule names, then the one that the thresholds choose. If
- * the chosen algorithm cannot serve the call, a fallback serves it. See select.h for the errors.
- */
 mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
     const mscclpp_protocol_t *protocol = input->protocol;

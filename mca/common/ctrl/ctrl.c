@@ -49,9 +49,8 @@ void mscclpp_ctrl_prepare(bool ucx)
 }
 
 /*
- * Makes every carrier that can be used here; mscclpp_ctrl_connect later finds out which of them all ranks have. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED if no carrier can be used. Any other error of a carrier, such as a lack of memory, is
- * final, even if another carrier could be used; it has been logged.
+ * Makes every carrier that can be used here; mscclpp_ctrl_connect later finds out which of them all ranks have. An
+ * error other than MSCCLPP_ERR_NOT_SUPPORTED is final, even if another carrier could be used; it has been logged.
  */
 mscclpp_status_t mscclpp_ctrl_create(bool ucx, const mscclpp_oob_t *oob, mscclpp_ctrl_t **ctrl_p)
 {
@@ -96,8 +95,8 @@ bool mscclpp_ctrl_is_independent(const mscclpp_ctrl_t *ctrl)
 }
 
 /*
- * Writes the addresses of the carriers. A carrier that has no address, or whose address does not fit, is left out, as
- * if this rank did not have it. Returns MSCCLPP_ERR_NOT_SUPPORTED if no carrier is left.
+ * A carrier that has no address, or whose address does not fit, is left out, as if this rank did not have it. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if no carrier is left.
  */
 mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address, size_t *length_p)
 {
@@ -128,9 +127,9 @@ mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address,
 }
 
 /*
- * Copies one carrier's part of every rank's address to `parts`, where each rank has MSCCLPP_CTRL_ADDRESS_MAX bytes, and
- * its length to `lengths`. Returns false if some rank does not have this carrier, or if an address is invalid: its part
- * must be within `stride` bytes and fit its place in `parts`. `stride` must be at least the size of a head.
+ * Each rank has MSCCLPP_CTRL_ADDRESS_MAX bytes in `parts`. Returns false if some rank does not have this carrier, or if
+ * an address is invalid: its part must be within `stride` bytes and fit its place in `parts`. `stride` must be at least
+ * the size of a head.
  */
 static bool copy_parts(const mscclpp_ctrl_t *ctrl, int carrier, const char *addresses, size_t stride,
                        unsigned char *parts, size_t *lengths)
@@ -155,10 +154,8 @@ static bool copy_parts(const mscclpp_ctrl_t *ctrl, int carrier, const char *addr
 }
 
 /*
- * Chooses the first carrier that all ranks have, connects it, and destroys the others. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if there is none, or MSCCLPP_ERR_INVALID, which is logged, if `stride` is
- * too small. A lack of memory, which is logged, may make it fail on this rank alone. After a failure, no message can be
- * sent or received.
+ * Destroys the carriers that are not chosen. Returns MSCCLPP_ERR_INVALID if `stride` is too small. A lack of memory,
+ * which is logged, may make it fail on this rank alone. After a failure, no message can be sent or received.
  */
 mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, const void *addresses, size_t stride)
 {
@@ -201,8 +198,8 @@ out:
 }
 
 /*
- * Connects the carrier of the model's kind with the model's peers, and destroys all others. The model must be
- * connected. Returns MSCCLPP_ERR_NOT_SUPPORTED if this rank lacks that carrier, or the error of connecting.
+ * Destroys the carriers of other kinds than the model's. The model must be connected. Returns MSCCLPP_ERR_NOT_SUPPORTED
+ * if this rank lacks the model's carrier.
  */
 mscclpp_status_t mscclpp_ctrl_connect_like(mscclpp_ctrl_t *ctrl, uint64_t team_id, const mscclpp_ctrl_t *model)
 {
@@ -225,10 +222,7 @@ mscclpp_status_t mscclpp_ctrl_connect_like(mscclpp_ctrl_t *ctrl, uint64_t team_i
     return MSCCLPP_OK;
 }
 
-/*
- * Makes a copy that outlives the communicator, connected to the same peers. A lack of memory for the copy itself is not
- * logged.
- */
+/* A lack of memory for the copy itself is not logged. */
 mscclpp_status_t mscclpp_ctrl_copy(const mscclpp_ctrl_t *ctrl, const mscclpp_oob_t *oob, mscclpp_ctrl_t **copy_p)
 {
     /* The copy keeps its label, so this must not be the label of a communicator, which may end first. */

@@ -24,10 +24,7 @@ struct mscclpp_ctrl_carrier {
     uint64_t team_id;
 };
 
-/*
- * Makes the carrier's part of a team. Returns MSCCLPP_ERR_NOT_SUPPORTED if the runtime cannot send and receive
- * messages, or MSCCLPP_ERR_NO_MEMORY, which is logged.
- */
+/* Returns MSCCLPP_ERR_NOT_SUPPORTED if the runtime cannot send and receive messages. */
 static mscclpp_status_t oob_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
 {
     mscclpp_ctrl_carrier_t *carrier;
@@ -45,7 +42,7 @@ static mscclpp_status_t oob_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
     return MSCCLPP_OK;
 }
 
-/* Returns an empty address, because the messages need none. */
+/* The address is empty, because the messages need none. */
 static mscclpp_status_t oob_address(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t capacity,
                                     size_t *length_p)
 {
@@ -66,7 +63,7 @@ static mscclpp_status_t oob_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t te
     return MSCCLPP_OK;
 }
 
-/* Stores the team's number. The runtime knows the peers. */
+/* Only the team's number is new. The runtime knows the peers. */
 static mscclpp_status_t oob_connect_like(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id,
                                          const mscclpp_ctrl_carrier_t *model)
 {
@@ -85,9 +82,8 @@ static mscclpp_status_t oob_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
 }
 
 /*
- * Takes a message that has arrived for this team. Drops messages of earlier teams, and messages that are not ours: only
- * a message with at most MSCCLPP_CTRL_MESSAGE_MAX bytes after its head is accepted. Returns MSCCLPP_IN_PROGRESS if no
- * message is left, or the runtime's error.
+ * Drops messages of earlier teams, and messages that are not ours: only a message with at most MSCCLPP_CTRL_MESSAGE_MAX
+ * bytes after its head is accepted.
  */
 static mscclpp_status_t oob_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p)
 {

@@ -65,7 +65,7 @@ static ucx_peer_t *ucx_retired; /* peers that no team knows any more and whose e
 static mscclpp_ctrl_ucx_queue_t ucx_orphans; /* messages for teams that this rank has yet to connect */
 static bool ucx_had_contact; /* a message came from or went to another process, so a connection may be half made */
 
-/* Returns the team that a message is for; NULL if this rank does not know it, or not yet. */
+/* NULL: this rank does not know the message's team, or not yet. */
 static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_frame_t *frame)
 {
     mscclpp_ctrl_carrier_t *carrier = ucx_carriers;
@@ -76,7 +76,7 @@ static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_frame_t *fram
     return carrier;
 }
 
-/* Queues a message for its team, or among the orphans. UCX calls it in the worker's progress, with the lock held. */
+/* UCX calls this function in the worker's progress, with the lock held. */
 static ucs_status_t on_message(void *arg, const void *header, size_t header_length, void *data, size_t length,
                                const ucp_am_recv_param_t *param)
 {
@@ -111,7 +111,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
     return UCS_OK;
 }
 
-/* Frees a message that UCX no longer needs. One that was not delivered is lost. */
+/* UCX no longer needs the message. One that was not delivered is lost. */
 static void on_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_sent_t *sent = user_data;
@@ -124,7 +124,7 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
     ucx.ucp_request_free(request);
 }
 
-/* Notes that an endpoint has failed. This is no error yet, as the peer may just have ended; the next message fails. */
+/* This is no error yet, as the peer may just have ended; the next message fails. */
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     ucx_peer_t *peer = arg;
@@ -134,7 +134,7 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
     mscclpp_debug("the endpoint of a peer has failed: %s", ucx.ucs_status_string(status));
 }
 
-/* Returns true if a call of UCX succeeded. Logs a failure at the info level. */
+/* A failure is logged at the info level only, because another carrier may remain. */
 static bool succeeded(const char *call, ucs_status_t status)
 {
     if (status != UCS_OK) {
@@ -158,7 +158,6 @@ static void close_context(void)
     ucx_context = NULL;
 }
 
-/* Creates the worker, its address and its handler. Returns false on failure, logged at the info level. */
 static bool start_worker(void)
 {
     const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
@@ -182,7 +181,7 @@ static bool start_worker(void)
     return true;
 }
 
-/* Creates the context if there is none. Returns true if this process may use it. The caller holds the lock. */
+/* Returns false also in a forked child, which must leave the context alone. The caller holds the lock. */
 static bool ensure_context(void)
 {
     if (ucx_context == NULL && !ucx_failed) {
@@ -206,7 +205,10 @@ static void ucx_prepare(bool allowed)
     }
 }
 
-/* The first team makes the worker, which serves all. MSCCLPP_ERR_NOT_SUPPORTED: no worker or no spare message. */
+/*
+ * The first team makes the worker, which serves all teams. Returns MSCCLPP_ERR_NOT_SUPPORTED without a worker or a
+ * spare message.
+ */
 static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
 {
     mscclpp_ctrl_carrier_t *carrier;
@@ -255,7 +257,7 @@ static mscclpp_status_t ucx_get_address(const mscclpp_ctrl_carrier_t *carrier, v
     return MSCCLPP_OK;
 }
 
-/* Returns the peer with this address, with one more reference. Makes it if new. NULL: no memory. Lock must be held. */
+/* The caller gets a reference to the peer. Returns NULL if there is no memory. The caller holds the lock. */
 static ucx_peer_t *get_peer(const void *address, size_t length)
 {
     ucx_peer_t *peer = ucx_peers;
@@ -277,7 +279,7 @@ static ucx_peer_t *get_peer(const void *address, size_t length)
     return peer;
 }
 
-/* Lets UCX send and receive. Returns the number of events; 0: no work is left. The caller holds the lock. */
+/* Returns the number of events; 0: no work is left. The caller holds the lock. */
 static unsigned progress_worker(void)
 {
     unsigned events = ucx.ucp_worker_progress(ucx_worker);
@@ -286,7 +288,7 @@ static unsigned progress_worker(void)
     return events;
 }
 
-/* Begins to close a peer's endpoint. Closes by force, as the other side may be gone. */
+/* Closes by force, as the other side may be gone. */
 static void close_endpoint(ucx_peer_t *peer)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
@@ -300,9 +302,8 @@ static void close_endpoint(ucx_peer_t *peer)
 }
 
 /*
- * Closes the endpoints of peers that no team knows any more, when their last send has ended: UCX would abort if a
- * connection were still being made. Frees peers whose endpoints are closed. True while UCX is closing one. The caller
- * holds the lock.
+ * Closes an endpoint when its last send has ended: UCX would abort if a connection were still being made. Returns true
+ * while UCX is closing an endpoint. The caller holds the lock.
  */
 static bool close_idle_endpoints(void)
 {
@@ -329,7 +330,7 @@ static bool close_idle_endpoints(void)
     return is_closing;
 }
 
-/* Drops a reference to a peer. The last one closes the peer's endpoint. The caller holds the lock. */
+/* The last reference closes the peer's endpoint. The caller holds the lock. */
 static void release_peer(ucx_peer_t *peer)
 {
     ucx_peer_t **link = &ucx_peers;
@@ -346,14 +347,13 @@ static void release_peer(ucx_peer_t *peer)
     (void)close_idle_endpoints();
 }
 
-/* Begins to take the team's messages, with those that came before this rank knew the team. */
+/* Also takes the messages that came before this rank knew the team. */
 static void begin_to_receive(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id)
 {
     carrier->team_id = team_id;
     mscclpp_ctrl_ucx_queue_claim(&ucx_orphans, team_id, carrier->rank, carrier->size, &carrier->received);
 }
 
-/* Stores the peers' addresses, and takes the messages that came too early. Opens no endpoints yet. */
 static mscclpp_status_t ucx_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id, const void *addresses,
                                     size_t stride, const size_t *lengths)
 {
@@ -374,7 +374,6 @@ static mscclpp_status_t ucx_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t te
     return status;
 }
 
-/* Shares the other carrier's peers. */
 static mscclpp_status_t ucx_connect_like(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id,
                                          const mscclpp_ctrl_carrier_t *model)
 {
@@ -389,9 +388,8 @@ static mscclpp_status_t ucx_connect_like(mscclpp_ctrl_carrier_t *carrier, uint64
 }
 
 /*
- * Opens a peer's endpoint. The caller holds the lock. If the system grants too little, returns the status of
- * mscclpp_ucx_check_limits; a later call may succeed. If UCX refuses, returns MSCCLPP_ERR_PEER, and the peer counts as
- * failed for good.
+ * If the system grants too little, returns the status of mscclpp_ucx_check_limits; a later call may succeed. If UCX
+ * refuses, returns MSCCLPP_ERR_PEER, and the peer counts as failed for good. The caller holds the lock.
  */
 static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
 {
@@ -416,7 +414,7 @@ static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
     return MSCCLPP_OK;
 }
 
-/* Sends a copy of a frame. Errors: open_endpoint's, MSCCLPP_ERR_PEER, MSCCLPP_ERR_NO_MEMORY. Needs the lock. */
+/* UCX needs the frame until it has sent it, so it gets a copy. The caller holds the lock. */
 static mscclpp_status_t send_frame(ucx_peer_t *peer, const mscclpp_ctrl_ucx_frame_t *frame)
 {
     ucp_request_param_t param = {.op_attr_mask =
@@ -454,7 +452,6 @@ static mscclpp_status_t send_frame(ucx_peer_t *peer, const mscclpp_ctrl_ucx_fram
     return MSCCLPP_OK;
 }
 
-/* Copies a message and sends it. After a failure, logged at the info level, the message is lost. */
 static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, const void *message, size_t length)
 {
     mscclpp_status_t status;
@@ -479,7 +476,7 @@ static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
     return status;
 }
 
-/* Makes progress on the messages of all teams, then takes this team's oldest one. MSCCLPP_IN_PROGRESS: none. */
+/* Makes progress on the messages of all teams, because they share the worker. */
 static mscclpp_status_t ucx_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p)
 {
     mscclpp_ctrl_ucx_message_t *received;
@@ -500,7 +497,7 @@ static mscclpp_status_t ucx_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, v
     return MSCCLPP_OK;
 }
 
-/* Returns true if UCX still has messages to peers of the team that have not failed. The caller holds the lock. */
+/* Messages to peers that have failed do not count. The caller holds the lock. */
 static bool is_sending(const mscclpp_ctrl_carrier_t *carrier)
 {
     for (int rank = 0; rank < carrier->size; ++rank) {
@@ -511,7 +508,7 @@ static bool is_sending(const mscclpp_ctrl_carrier_t *carrier)
     return false;
 }
 
-/* Makes progress until all messages to the team's peers are sent, for at most `seconds`. Not in a forked child. */
+/* Does nothing in a forked child. */
 static void ucx_flush(mscclpp_ctrl_carrier_t *carrier, double seconds)
 {
     double deadline = mscclpp_now() + seconds;
@@ -533,7 +530,7 @@ static void ucx_rebind(mscclpp_ctrl_carrier_t *carrier, const mscclpp_oob_t *oob
     carrier->label = oob->label;
 }
 
-/* Waits at most UCX_DESTROY_SECONDS until the messages are sent, and frees the carrier. A forked child only frees. */
+/* A forked child only frees the carrier. */
 static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
 {
     mscclpp_ctrl_carrier_t **link = &ucx_carriers;
@@ -553,7 +550,7 @@ static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
     free(carrier);
 }
 
-/* Closes endpoints and, if possible, worker and context. Does nothing while a team exists, or in a forked child. */
+/* Does nothing while a team exists, or in a forked child. */
 static void ucx_finalize(void)
 {
     double deadline = mscclpp_now() + UCX_FINALIZE_SECONDS;

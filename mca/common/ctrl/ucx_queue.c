@@ -18,10 +18,6 @@ void mscclpp_ctrl_ucx_queue_release(void)
     spare = NULL;
 }
 
-/*
- * Returns a new message, or the spare one if there is no memory. Whenever there is memory, replaces a spare message
- * that has been taken. Returns NULL if there is neither.
- */
 mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_new(void)
 {
     mscclpp_ctrl_ucx_message_t *message = malloc(sizeof(*message));
@@ -30,7 +26,7 @@ mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_new(void)
         message = spare;
         spare = NULL;
     } else {
-        (void)mscclpp_ctrl_ucx_queue_reserve(); /* in place of one that was taken */
+        (void)mscclpp_ctrl_ucx_queue_reserve(); /* replaces a spare message that was taken */
     }
     return message;
 }
@@ -47,10 +43,7 @@ void mscclpp_ctrl_ucx_queue_push(mscclpp_ctrl_ucx_queue_t *queue, mscclpp_ctrl_u
     ++queue->count;
 }
 
-/*
- * Removes the oldest message, and returns it, or NULL if the queue is empty. In an empty queue, `first` and `last` are
- * NULL.
- */
+/* In an empty queue, `first` and `last` are NULL. */
 mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_pop(mscclpp_ctrl_ucx_queue_t *queue)
 {
     mscclpp_ctrl_ucx_message_t *message = queue->first;

@@ -46,7 +46,6 @@ mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config)
     return limit;
 }
 
-/* Returns the hash bucket of an allocation. */
 static mscclpp_mapping_t **bucket_of(const mscclpp_gpu_handle_t *handle)
 {
     uint64_t hash = handle->token ^ (uint64_t)handle->pid ^ handle->buffer_id * HASH_FACTOR;
@@ -59,20 +58,14 @@ static bool is_same_process(const mscclpp_gpu_handle_t *one, const mscclpp_gpu_h
     return one->pid == other->pid && one->token == other->token;
 }
 
-/*
- * Returns true if two handles are for the same allocation. The address matters only for allocations without a number
- * (0); otherwise the number tells everything.
- */
+/* The address matters only for allocations without a number (0); otherwise the number tells everything. */
 static bool is_same_allocation(const mscclpp_gpu_handle_t *one, const mscclpp_gpu_handle_t *other)
 {
     return is_same_process(one, other) && one->buffer_id == other->buffer_id && one->address == other->address &&
            one->length == other->length;
 }
 
-/*
- * Returns the mapping of an allocation for a device; NULL if there is none. Call this and all functions below that do
- * not lock with the lock held.
- */
+/* NULL: there is no such mapping. The caller holds the lock, as for all functions below that do not take it. */
 static mscclpp_mapping_t *find_mapping(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle)
 {
     mscclpp_mapping_t *mapping = *bucket_of(handle);
@@ -84,7 +77,6 @@ static mscclpp_mapping_t *find_mapping(const mscclpp_gpu_ops_t *ops, int device,
     return mapping;
 }
 
-/* Adds a mapping to the list, as the one used last. */
 static void link_as_newest(mscclpp_mapping_t *mapping)
 {
     mapping->newer = NULL;
@@ -97,7 +89,6 @@ static void link_as_newest(mscclpp_mapping_t *mapping)
     newest_mapping = mapping;
 }
 
-/* Removes a mapping from the list in the order of use. The caller holds the lock. */
 static void unlink_from_order(mscclpp_mapping_t *mapping)
 {
     if (mapping->newer != NULL) {
@@ -112,7 +103,6 @@ static void unlink_from_order(mscclpp_mapping_t *mapping)
     }
 }
 
-/* Adds a mapping to its hash bucket and to the list. */
 static void add_mapping(mscclpp_mapping_t *mapping)
 {
     mscclpp_mapping_t **bucket = bucket_of(&mapping->handle);
@@ -124,10 +114,7 @@ static void add_mapping(mscclpp_mapping_t *mapping)
     open_bytes += mapping->shared ? 0 : mapping->handle.length;
 }
 
-/*
- * Removes a mapping from the table and frees its description. The memory must already be closed, or must never have
- * been opened. The caller holds the lock.
- */
+/* The memory must already be closed, or must never have been opened. */
 static void remove_mapping(mscclpp_mapping_t *mapping)
 {
     mscclpp_mapping_t **link = bucket_of(&mapping->handle);
@@ -143,8 +130,8 @@ static void remove_mapping(mscclpp_mapping_t *mapping)
 }
 
 /*
- * Closes an unused mapping, with the lock released meanwhile. The mapping stays in the table until it is closed, so
- * that no thread opens the allocation a second time.
+ * The lock is released meanwhile. The mapping stays in the table until it is closed, so that no thread opens the
+ * allocation a second time.
  */
 static void close_unused(mscclpp_mapping_t *mapping)
 {
@@ -156,7 +143,6 @@ static void close_unused(mscclpp_mapping_t *mapping)
     pthread_cond_broadcast(&mapping_changed);
 }
 
-/* Returns true if no caller and no thread uses the mapping. */
 static bool is_unused(const mscclpp_mapping_t *mapping)
 {
     return 0 == mapping->references && !mapping->busy;
@@ -168,9 +154,9 @@ static bool is_limit_exceeded(const mscclpp_mapping_limit_t *limit)
 }
 
 /*
- * Closes unused mappings that are shared or stale, and the least recently used ones above the limit. Returns their
- * number. Starts again from the oldest one after each close, because the list may have changed while the lock was
- * released. The caller holds the lock.
+ * Closes unused mappings that are shared or stale, and the least recently used ones above the limit. Returns how many
+ * were closed. Starts again from the oldest one after each close, because the list may have changed while the lock was
+ * released.
  */
 static int close_surplus(mscclpp_mapping_limit_t limit)
 {
@@ -189,10 +175,7 @@ static int close_surplus(mscclpp_mapping_limit_t limit)
     return closed;
 }
 
-/*
- * Marks the mappings that the allocation of a handle replaces as stale. If it has the same address as an older
- * allocation of the same process, the older one has been freed.
- */
+/* If an allocation has the same address as an older one of the same process, the older one has been freed. */
 static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 {
     for (mscclpp_mapping_t *mapping = newest_mapping; mapping != NULL; mapping = mapping->older) {
@@ -205,9 +188,8 @@ static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 }
 
 /*
- * Closes the unused mappings of the process that made the handle. Returns their number. Compares only process ids and
- * not tokens, because a process may have several copies of this library, each with its own token. The caller holds the
- * lock, which is released during each close.
+ * Compares only process ids and not tokens, because a process may have several copies of this library, each with its
+ * own token. Returns how many mappings were closed. The lock is released during each close.
  */
 static int close_unused_of_process(const mscclpp_gpu_handle_t *handle)
 {
@@ -227,9 +209,9 @@ static int close_unused_of_process(const mscclpp_gpu_handle_t *handle)
 }
 
 /*
- * Opens an allocation; the lock is released meanwhile. If memory is short, closes all unused mappings. If the runtime
- * does not support the import, closes those of the exporter's process. If any mapping was closed, tries once more. Any
- * other error is final. The function that fails logs the error.
+ * The lock is released during the import. If memory is short, closes all unused mappings. If the runtime does not
+ * support the import, closes those of the exporter's process. If any mapping was closed, tries once more. Any other
+ * error is final.
  *
  * CUDA refuses memory at an exporter's address as long as freed memory of that address is still mapped. Allocations
  * share pages, so such a mapping need not start at exactly the same address.
@@ -266,9 +248,9 @@ mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device
 }
 
 /*
- * Finds or opens a mapping, and takes a reference to it. If another thread is opening or closing it, waits for that
- * first, and then searches again, because the mapping may be gone. If `limit` is NULL, teams share the memory, which
- * does not count towards any limit. After a failure, which is logged, nothing is left.
+ * If another thread is opening or closing the mapping, waits for that first, and then searches again, because the
+ * mapping may be gone. If `limit` is NULL, teams share the memory, which does not count towards any limit. After a
+ * failure, which is logged, nothing is left.
  */
 static mscclpp_status_t get_mapping(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                     const mscclpp_mapping_limit_t *limit, mscclpp_mapping_t **mapping_p)
@@ -336,10 +318,7 @@ void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping)
     return mapping->base;
 }
 
-/*
- * Drops one reference. Closes only with the last one: an unused mapping that is neither shared nor stale stays open
- * within the limit.
- */
+/* An unused mapping that is neither shared nor stale stays open within the limit. */
 void mscclpp_mapping_put(mscclpp_mapping_t *mapping)
 {
     if (mapping == NULL) {

@@ -4,7 +4,7 @@
 
 #include "mca/common/base/log.h"
 
-/* Returns the table of the CUDA runtime; NULL in a build without CUDA. */
+/* NULL in a build without CUDA. */
 static const mscclpp_gpu_ops_t *cuda_ops(void)
 {
 #if MSCCLPP_HAVE_CUDA
@@ -25,11 +25,7 @@ mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_op
     return mscclpp_gpu_open(device, ops_p);
 }
 
-/*
- * Selects the runtime that the parameter `device` asks for. Probes CUDA unless that is "host". Returns
- * MSCCLPP_ERR_INVALID for a word that is not allowed. Returns MSCCLPP_ERR_NOT_SUPPORTED if there is no device, which is
- * logged only for "cuda". *ops_p is set only on success.
- */
+/* Returns MSCCLPP_ERR_INVALID for a word that is not allowed. *ops_p is set only on success. */
 mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **ops_p)
 {
     const mscclpp_gpu_ops_t *ops = cuda_ops();

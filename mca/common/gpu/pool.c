@@ -41,10 +41,7 @@ typedef struct slab {
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static slab_t *slabs;
 
-/*
- * Returns an allocation with a free piece of this size, or NULL if there is none. *has_any_p tells whether there is any
- * allocation for such pieces, full or not. The caller holds the lock.
- */
+/* *has_any_p tells whether there is any allocation for such pieces, full or not. The caller holds the lock. */
 static slab_t *find_slab_with_room(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool *has_any_p)
 {
     slab_t *slab;
@@ -62,8 +59,8 @@ static slab_t *find_slab_with_room(const mscclpp_gpu_ops_t *ops, int device, uin
 }
 
 /*
- * Takes a free piece of an allocation; there must be one. *is_dirty_p tells whether the piece must be zeroed because it
- * was used before. Marks it as used, so that its next user zeroes it. The caller holds the lock.
+ * There must be a free piece. *is_dirty_p tells whether the piece must be zeroed because it was used before. The caller
+ * holds the lock.
  */
 static char *take_piece(slab_t *slab, bool *is_dirty_p)
 {
@@ -79,10 +76,9 @@ static char *take_piece(slab_t *slab, bool *is_dirty_p)
 }
 
 /*
- * Allocates memory for pieces of one size. With `is_first`, allocates less memory, because these are the first pieces
- * of that size. `size` is at most PIECE_MAX, so there are at least four pieces. The caller adds the allocation to the
- * list. The caller must not hold the lock, because the allocation may wait for kernels. Returns MSCCLPP_ERR_NO_MEMORY
- * or the error of the allocation.
+ * `is_first` says that these are the first pieces of that size. `size` is at most PIECE_MAX, so there are at least four
+ * pieces. The caller adds the allocation to the list. It must not hold the lock, because the allocation may wait for
+ * kernels.
  */
 static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool is_first,
                                   slab_t **slab_p)
@@ -110,10 +106,7 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint
     return MSCCLPP_OK;
 }
 
-/*
- * Takes a free piece, from a new allocation if there is none. Gives a used piece back if it cannot be zeroed;
- * *address_p is then NULL.
- */
+/* A used piece is given back if it cannot be zeroed; *address_p is then NULL. */
 mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, mscclpp_gpu_stream_t *stream,
                                     uint64_t size, void **address_p)
 {
@@ -152,8 +145,8 @@ mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, ms
 }
 
 /*
- * Returns the link to the allocation that contains an address, or the link at the end of the list, which points to
- * NULL. The caller holds the lock.
+ * Returns the link at the end of the list, which points to NULL, if no allocation contains the address. The caller
+ * holds the lock.
  */
 static slab_t **find_slab(const mscclpp_gpu_ops_t *ops, int device, const char *address)
 {
@@ -172,9 +165,8 @@ static slab_t **find_slab(const mscclpp_gpu_ops_t *ops, int device, const char *
 }
 
 /*
- * Gives back a piece, and frees its allocation if no other piece of it is in use. An address outside the pool is memory
- * with an allocation of its own, which is freed. Memory is freed after the lock has been released, because that may
- * wait for kernels.
+ * An address outside the pool is memory with an allocation of its own. Memory is freed after the lock has been
+ * released, because that may wait for kernels.
  */
 void mscclpp_pool_free(const mscclpp_gpu_ops_t *ops, int device, void *address)
 {

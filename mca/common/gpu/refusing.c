@@ -39,10 +39,7 @@ static mscclpp_gpu_refuses_fn_t is_refused;
     }
 RESOURCE_FUNCTIONS(REFUSING)
 
-/*
- * Returns a table in which the functions that need resources ask the test first, if the program contains the test's
- * function. Otherwise returns `ops`. The table is static, so there is only one.
- */
+/* The table is static, so there is only one. */
 const mscclpp_gpu_ops_t *mscclpp_gpu_refusing(const mscclpp_gpu_ops_t *ops)
 {
     /* ISO C has no cast from an object pointer to a function pointer. */

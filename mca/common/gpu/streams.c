@@ -17,10 +17,7 @@ typedef struct idle {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static idle_t *idle_first;
 
-/*
- * Lends an idle stream, or makes a new one. Skips lingering streams that still have work. Returns the error of
- * `gpu->stream_create`.
- */
+/* Skips lingering streams that still have work. */
 mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t **stream_p)
 {
     idle_t **link, *entry;
@@ -48,7 +45,6 @@ void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_st
     idle_t *entry = malloc(sizeof(*entry));
 
     if (entry == NULL) {
-        /* Without memory to keep the stream, the next task makes one. */
         gpu->stream_destroy(stream);
         return;
     }

@@ -28,8 +28,8 @@ static membership_t memberships[GPUS_MAX];
 static int membership_count;
 
 /*
- * Writes the prefix that the socket names of all users of a GPU have in common. If `server_p` is not NULL, it is the
- * prefix of the users with that server only.
+ * The names of all users of a GPU begin with this prefix. With `server_p`, it is the prefix of the users with that
+ * server only.
  */
 static void write_prefix(const unsigned char *uuid, const uint64_t *server_p, char name[NAME_MAX_BYTES])
 {
@@ -44,10 +44,7 @@ static void write_prefix(const unsigned char *uuid, const uint64_t *server_p, ch
     }
 }
 
-/*
- * Opens a socket whose name is the prefix followed by this process's token, which makes the name unique. Returns the
- * descriptor, or -1 on failure.
- */
+/* The name ends with this process's token, which makes it unique. Returns -1 on failure. */
 static int open_socket(const char *prefix)
 {
     struct sockaddr_un address;
@@ -71,9 +68,8 @@ static int open_socket(const char *prefix)
 }
 
 /*
- * Counts the users of a GPU, whose socket names begin with `gpu_prefix`. *strangers_p is the number of those whose
- * names do not begin with `server_prefix`. Returns 0 if sockets cannot be listed. A process that has joined counts
- * itself.
+ * *strangers_p is the number of users whose names do not begin with `server_prefix`. Returns 0 if sockets cannot be
+ * listed. A process that has joined counts itself.
  */
 static uint32_t count_users(const char *gpu_prefix, const char *server_prefix, uint32_t *strangers_p)
 {
@@ -99,10 +95,7 @@ static uint32_t count_users(const char *gpu_prefix, const char *server_prefix, u
     return count;
 }
 
-/*
- * Returns this process's membership in the users of a GPU, perhaps inherited from its parent; NULL if there is none.
- * The caller holds the lock.
- */
+/* The membership may be inherited from the parent process. NULL: there is none. The caller holds the lock. */
 static membership_t *find_membership(const unsigned char *uuid)
 {
     int i = 0;
@@ -114,9 +107,8 @@ static membership_t *find_membership(const unsigned char *uuid)
 }
 
 /*
- * Makes this process one of the users of a GPU, if it is not one already. A failure is only logged, at the info level.
- * After a failure the process counts as joined, so that it does not try again at every call. It joins at most GPUS_MAX
- * GPUs. The caller holds the lock.
+ * A failure is only logged, at the info level. After a failure the process counts as joined, so that it does not try
+ * again at every call. The caller holds the lock.
  */
 static void join_users(const unsigned char *uuid, const char *prefix)
 {
@@ -141,8 +133,7 @@ static void join_users(const unsigned char *uuid, const char *prefix)
 }
 
 /*
- * Joins the users of a GPU first, and counts them afterwards. So if two processes join at the same time, at least the
- * later one sees the other. Returns 1 if users cannot be counted.
+ * Joins first, and counts afterwards. So if two processes join at the same time, at least the later one sees the other.
  */
 uint32_t mscclpp_gpu_users_join(const unsigned char uuid[MSCCLPP_GPU_UUID_SIZE], uint64_t server, uint32_t *strangers_p)
 {

@@ -16,15 +16,14 @@ typedef struct {
     unsigned char bytes[];
 } parcel_t;
 
-/* Returns one parcel of an array of parcels that take `parcel_size` bytes each. */
 static parcel_t *parcel_at(char *parcels, size_t parcel_size, size_t index)
 {
     return (parcel_t *)(void *)(parcels + index * parcel_size);
 }
 
 /*
- * Sets both numbers of `extent` to the largest of any rank. Collective. Returns the error of the all-gather, which is
- * equal on all ranks. If a rank has no memory for the result, the all-gather fails on all ranks.
+ * Sets both numbers of `extent` to the largest of any rank. Collective. If a rank has no memory for the result, the
+ * all-gather fails on all ranks.
  */
 static mscclpp_status_t agree_on_extent(const mscclpp_oob_t *oob, extent_t *extent)
 {
@@ -41,11 +40,13 @@ static mscclpp_status_t agree_on_extent(const mscclpp_oob_t *oob, extent_t *exte
 }
 
 /*
- * Exchanges the messages by an all-gather of all messages, for a runtime that cannot send to selected ranks. Every rank
- * contributes the same number of parcels of the same size, as the rank with the most or longest messages needs. A
- * shorter message is followed by zeros. Then each rank looks for the parcels that are addressed to it. If a peer has
- * sent none, that part of `received` is unchanged. Returns the error of an all-gather, which is equal on all ranks,
- * also if a rank has no memory for the parcels.
+ * For a runtime that cannot send to selected ranks: an all-gather of all messages.
+ * 1. Every rank contributes the same number of parcels of the same size, as the rank with the most or longest messages
+ *    needs. A shorter message is followed by zeros.
+ * 2. Each rank looks for the parcels that are addressed to it. If a peer has sent none, that part of `received` is
+ *    unchanged.
+ *
+ * Returns the error of an all-gather, which is equal on all ranks, also if a rank has no memory for the parcels.
  */
 static mscclpp_status_t exchange_among_all(const mscclpp_oob_t *oob, const int *peers, int count, const void *sent,
                                            const size_t *lengths, void *received, size_t pitch)

@@ -26,9 +26,8 @@ struct mscclpp_oob_part {
 };
 
 /*
- * Runs one round: an all-gather of all ranks, to which each rank contributes its block. Returns the error of the
- * all-gather if it fails. After an error that makes the exchange unusable, no round is run, and the same error is
- * returned again.
+ * Returns the error of the all-gather. After an error that makes the exchange unusable, no round is run, and the same
+ * error is returned again.
  */
 static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
 {
@@ -49,7 +48,7 @@ static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
     return status;
 }
 
-/* Gathers data among the node's ranks, for a runtime that has an all-gather among selected ranks. */
+/* For a runtime that has an all-gather among selected ranks. */
 static mscclpp_status_t allgather_among(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     const mscclpp_oob_part_t *part = context;
@@ -59,11 +58,9 @@ static mscclpp_status_t allgather_among(void *context, const void *sendbuf, void
 }
 
 /*
- * Gathers data among the node's ranks. Takes as many rounds as the length needs, but at least one. Returns
- * MSCCLPP_ERR_PEER, which is logged as information, if a rank of the node has finished. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED if this rank passes NULL as `recvbuf`, because it lacks memory; the other ranks of the node
- * then get MSCCLPP_ERR_PEER. Otherwise returns the error of a round. If one rank of the node returns an error, all of
- * them do.
+ * Takes as many rounds as the length needs, but at least one. Returns MSCCLPP_ERR_PEER if a rank of the node has
+ * finished. Returns MSCCLPP_ERR_NOT_SUPPORTED if this rank passes NULL as `recvbuf`, because it lacks memory; the other
+ * ranks of the node then get MSCCLPP_ERR_PEER. If one rank of the node returns an error, all of them do.
  */
 static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
@@ -113,7 +110,7 @@ static mscclpp_status_t check(void *context)
     return part->whole->check(part->whole->context);
 }
 
-/* Creates the exchange. The exchange needs a block for each rank only if every round is an all-gather of all ranks. */
+/* The exchange needs a block for each rank only if every round is an all-gather of all ranks. */
 mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole)
 {
     const size_t blocks = whole->allgather_among != NULL ? 0 : (size_t)whole->size;
@@ -127,10 +124,7 @@ mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole)
     return part;
 }
 
-/*
- * Fills in a table for the ranks of the node. The part is the context of the table's functions, so the part must
- * outlive the table.
- */
+/* The part is the context of the table's functions, so the part must outlive the table. */
 void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nodes, mscclpp_oob_t *table_p)
 {
     part->nodes = nodes;
@@ -145,10 +139,10 @@ void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nod
 }
 
 /*
- * Takes part in rounds until all ranks are done. If every round is an all-gather of all ranks, other nodes may need
- * more rounds than this one. A round that failed because a rank lacked memory is repeated, unless the exchange is given
- * up for that reason (run_round). Returns MSCCLPP_ERR_NOT_SUPPORTED if such a round has failed, or the error that made
- * the exchange unusable; the all-gather has logged both.
+ * If every round is an all-gather of all ranks, other nodes may need more rounds than this one. A round that failed
+ * because a rank lacked memory is repeated, unless the exchange is given up for that reason (run_round). Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if such a round has failed, or the error that made the exchange unusable; the all-gather
+ * has logged both.
  */
 mscclpp_status_t mscclpp_oob_part_finish(mscclpp_oob_part_t *part)
 {

@@ -3,10 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Allocates all arrays in one allocation. The allocation begins with `node_of`, so mscclpp_nodes_fini frees `node_of`.
- * Returns MSCCLPP_ERR_NO_MEMORY, which is not logged, if there is no memory; there is then nothing to free.
- */
+/* All arrays are in one allocation. It begins with `node_of`, so mscclpp_nodes_fini frees `node_of`. */
 mscclpp_status_t mscclpp_nodes_init(mscclpp_nodes_t *nodes, int size)
 {
     enum { ARRAYS = 4 };
@@ -30,9 +27,8 @@ void mscclpp_nodes_fini(mscclpp_nodes_t *nodes)
 }
 
 /*
- * Returns the lowest rank on the node of rank `rank`. leaders[r] is the lowest rank on the host of rank r.
- * `ranks_per_node` divides hosts into imitated nodes, as in mscclpp_nodes_map. The search ends at `rank` itself at the
- * latest.
+ * leaders[r] is the lowest rank on the host of rank r. `ranks_per_node` divides hosts into imitated nodes, as in
+ * mscclpp_nodes_map. The search ends at `rank` itself at the latest.
  */
 static int find_node_leader(const int *leaders, int rank, int ranks_per_node)
 {
@@ -53,10 +49,7 @@ static int find_node_leader(const int *leaders, int rank, int ranks_per_node)
     return candidate;
 }
 
-/*
- * Joins ranks of different jobs that are on one host. Visits the ranks in ascending order, so the leaders of all lower
- * ranks are final when a rank is visited.
- */
+/* Visits the ranks in ascending order, so the leaders of all lower ranks are final when a rank is visited. */
 void mscclpp_nodes_join_jobs(mscclpp_nodes_t *nodes, const uint64_t *jobs, const uint64_t *hosts, int size)
 {
     int *leaders = nodes->leaders, *was_leader = nodes->work;
@@ -82,8 +75,8 @@ void mscclpp_nodes_join_jobs(mscclpp_nodes_t *nodes, const uint64_t *jobs, const
 }
 
 /*
- * Numbers the nodes in the order of their lowest ranks and counts the ranks of each node in `sizes`. Sets `count`,
- * `one_host`, `node_of` and `rank`, and sets all owners to -1. Returns false if the leaders contradict one another.
+ * Counts the ranks of each node in `sizes`. Sets `count`, `one_host`, `node_of` and `rank`, and sets all owners to -1.
+ * Returns false if the leaders contradict one another.
  */
 static bool number_nodes(mscclpp_nodes_t *nodes, int size, int rank, int ranks_per_node, int *sizes)
 {
@@ -118,9 +111,8 @@ static bool number_nodes(mscclpp_nodes_t *nodes, int size, int rank, int ranks_p
 }
 
 /*
- * Computes which ranks share a node, in two passes. The first pass numbers the nodes and counts their ranks. The second
- * pass finds owners and members, for which this rank must know its number on its node. Returns false if the leaders
- * contradict one another.
+ * Takes two passes. The first one numbers the nodes and counts their ranks. The second one finds owners and members,
+ * for which this rank must know its number on its node.
  */
 bool mscclpp_nodes_map(mscclpp_nodes_t *nodes, int size, int rank, int ranks_per_node)
 {

@@ -17,9 +17,8 @@ typedef struct {
 } ballot_t;
 
 /*
- * Counts the ballots of all ranks and fills in the result. The ballots are in the order of ranks, and equal on all
- * ranks. The culprit is the first rank that failed for its own reason or, if there is none, the first rank with
- * MSCCLPP_ERR_PEER. If ranks give up, only these ranks can be the culprit.
+ * The ballots are in the order of ranks. The culprit is the first rank that failed for its own reason or, if there is
+ * none, the first rank with MSCCLPP_ERR_PEER. If ranks give up, only these ranks can be the culprit.
  */
 static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vote_p)
 {
@@ -48,9 +47,8 @@ static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vot
 }
 
 /*
- * Collects the ballots of all ranks and counts them. If this rank has no memory for the ballots, it passes NULL as
- * `recvbuf`, and the all-gather fails on all ranks. Returns the error of the all-gather, which is equal on all ranks.
- * After a failure *vote_p is unchanged.
+ * If this rank has no memory for the ballots, it passes NULL as `recvbuf`, and the all-gather fails on all ranks. After
+ * a failure *vote_p is unchanged.
  */
 static mscclpp_status_t cast(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint32_t flags,
                              mscclpp_vote_t *vote_p)
@@ -85,10 +83,7 @@ mscclpp_status_t mscclpp_vote_give_up(const mscclpp_oob_t *oob, mscclpp_status_t
     return cast(oob, own_status, FLAG_GIVES_UP, vote_p);
 }
 
-/*
- * Returns MSCCLPP_OK if the result has no culprit. Otherwise logs the culprit and its error, and returns
- * MSCCLPP_ERR_NOT_SUPPORTED. The result of a vote is equal on all ranks, so this status is, too.
- */
+/* The result of a vote is equal on all ranks, so this status is, too. */
 mscclpp_status_t mscclpp_vote_outcome(const mscclpp_oob_t *oob, const int *members, const mscclpp_vote_t *vote,
                                       const char *step)
 {
@@ -103,10 +98,7 @@ mscclpp_status_t mscclpp_vote_outcome(const mscclpp_oob_t *oob, const int *membe
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/*
- * Votes on a step that needs all ranks. If the exchange fails, returns the error of the exchange, which the exchange
- * has logged.
- */
+/* If the exchange fails, returns its error, which the exchange has logged. */
 mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t own_status,
                                const char *step)
 {

@@ -191,8 +191,9 @@ static bool is_same_key(const event_t *first, const event_t *second)
 /*
  * The events are sorted by the turns of their pipelines. There must be as many signals as waits (or releases as
  * acquires) outside of pipelines, and also in the pipelines of each number of turns.
- *  Reports at most one fault, at the last wait or acquire if there is one. Too many waits are a deadlock, and so are
- *  equal numbers in pipelines of different turns. Too few waits are an invalid plan.
+ *
+ * Reports at most one fault, at the last wait or acquire if there is one. Too many waits are a deadlock, and so are
+ * equal numbers in pipelines of different turns. Too few waits are an invalid plan.
  */
 static void check_balance(const list_t *list, const event_t *first, size_t count)
 {

@@ -268,9 +268,10 @@ static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, ui
 /*
  * `is_clean` says that the threads have met just before the run, or that the run begins the program. Otherwise the
  * first meeting is kept, because it tells all threads that one of them has finished waiting before the run.
- *  `is_followed` says that the step after the run relies on the run's last meeting. Only the end of the program and a
- *  barrier, which begins with a meeting, do not. A signal, for instance, is sent by a single thread, but announces what
- *  all threads stored before that meeting.
+ *
+ * `is_followed` says that the step after the run relies on the run's last meeting. Only the end of the program and a
+ * barrier, which begins with a meeting, do not. A signal, for instance, is sent by a single thread, but announces what
+ * all threads stored before that meeting.
  */
 static void drop_meetings(fusion_t *fusion, uint32_t begin, uint32_t end, bool is_clean, bool is_followed)
 {

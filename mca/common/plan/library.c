@@ -444,8 +444,9 @@ static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
  * Sets file->packets_order_stores to whether the plan's packets have to order other stores. The simulation fails if
  * it finds a fault, if the plan is too large for it, or if memory runs out. After a failure, file->packets_order_stores
  * is unchanged: at first it is the value of survey_plan, true if the packets may have to order other stores.
- *  With `is_full`, simulates all launches, and refuses the plan if the simulation fails. Otherwise simulates one
- *  launch, and ignores a failure. The caller holds the lock.
+ *
+ * With `is_full`, simulates all launches, and refuses the plan if the simulation fails. Otherwise simulates one
+ * launch, and ignores a failure. The caller holds the lock.
  */
 static void simulate(mscclpp_plan_file_t *file, bool is_full)
 {

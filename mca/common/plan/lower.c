@@ -248,9 +248,10 @@ static void lower_proxy_requests(lowering_t *state, const mscclpp_plan_op_t *op,
 
 /*
  * `step_code` is MSCCLPP_DEV_PLAN_SIGNAL or MSCCLPP_DEV_PLAN_WAIT.
- *  A wait also covers channels from other nodes, because the proxy's signals arrive like any others. Signals to other
- *  nodes become requests to the proxy, in a step of their own at the end. Nobody waits for a signal over a channel
- *  without a pair, so none is sent.
+ *
+ * A wait also covers channels from other nodes, because the proxy's signals arrive like any others. Signals to other
+ * nodes become requests to the proxy, in a step of their own at the end. Nobody waits for a signal over a channel
+ * without a pair, so none is sent.
  */
 static void lower_signals_or_waits(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t step_code)
 {

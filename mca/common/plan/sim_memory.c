@@ -105,8 +105,9 @@ static bool is_application(const mscclpp_sim_t *sim, uint32_t agent)
 /*
  * Nothing orders the actor's current access and an earlier one. `earlier_writes` and `writes` say which of them are
  * writes. With `is_over_packet`, the current access overwrites a packet, which its reader may then miss.
- *  If the current access is made by an application, the finding is placed at the earlier access, because only that
- *  belongs to the plan. After MAX_FAULTS faults, races are only counted.
+ *
+ * If the current access is made by an application, the finding is placed at the earlier access, because only that
+ * belongs to the plan. After MAX_FAULTS faults, races are only counted.
  */
 static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
                         bool earlier_writes, bool writes, size_t cell, bool is_over_packet)

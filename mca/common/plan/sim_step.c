@@ -181,9 +181,10 @@ static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
 
 /*
  * A block that has arrived calls this function again at each step. Returns true if the block may continue.
- *  The last block to arrive opens the barrier. All blocks at the barrier then share their knowledge. The other blocks
- *  continue at their next step. A block that has continued may return to the same barrier before they do, so blocks
- *  whose barrier is already open are not counted again.
+ *
+ * The last block to arrive opens the barrier. All blocks at the barrier then share their knowledge. The other blocks
+ * continue at their next step. A block that has continued may return to the same barrier before they do, so blocks
+ * whose barrier is already open are not counted again.
  */
 static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {

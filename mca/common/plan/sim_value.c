@@ -192,7 +192,8 @@ static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
  * 1. It is a single input.
  * 2. It is the sum of all ranks, with one part missing or repeated.
  * 3. It is the sum of some ranks. This is not tried for min and max, or with more than MAX_RANKS ranks.
- *  If none fits, the text says that the parts do not belong together.
+ *
+ * If none fits, the text says that the parts do not belong together.
  */
 void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)

@@ -9,15 +9,15 @@
 #include "mca/common/port/internal.h"
 
 /*
- * The maximum number of triggers that wait on one channel. If there would be more, the proxy takes no further triggers
- * from the FIFO, so that kernels wait, too. Nothing else can slow them down.
+ * The maximum number of triggers that wait on one channel. Beyond it, the proxy takes no further triggers from the
+ * FIFO, so that kernels wait, too. Nothing else can slow them down.
  */
 #define JOBS_MAX 65536u
 
 /*
- * Adds a trigger to the list of those that wait on the channel. The list is a ring, which is replaced by one of twice
- * the size if it is full. Returns false, with nothing changed and nothing logged, if the ring would exceed JOBS_MAX
- * entries or if there is no memory. The trigger can then be added later.
+ * The list is a ring, which is replaced by one of twice the size if it is full. Returns false, with nothing changed and
+ * nothing logged, if the ring would exceed JOBS_MAX entries or if there is no memory. The trigger can then be added
+ * later.
  */
 static bool add_waiting(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_job_t *job)
 {
@@ -44,10 +44,8 @@ static bool add_waiting(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_jo
 }
 
 /*
- * Checks a kernel's request: the channel must have a connection, and the bytes must be within the regions. A put uses
- * bytes of both regions, an add uses bytes of the peer's region only, and a signal or a flush uses none. The offsets of
- * kernels are always checked, because a wrong offset could make a transport write anywhere. Returns MSCCLPP_ERR_INVALID
- * if the request is invalid.
+ * A put uses bytes of both regions, an add uses bytes of the peer's region only, and a signal or a flush uses none. The
+ * offsets of kernels are always checked, because a wrong offset could make a transport write anywhere.
  */
 static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_proxy_channel_t *channel,
                                     const mscclpp_dev_request_t *request)
@@ -80,9 +78,9 @@ static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_
 }
 
 /*
- * Tells kernels that all transfers of triggers before `position` in the FIFO no longer need their sources. The
- * published position never decreases. It is stored in release order, because the host must have finished reading the
- * sources before a kernel overwrites them.
+ * Kernels may then overwrite the sources of all triggers before `position` in the FIFO. The published position never
+ * decreases. It is stored in release order, because the host must have finished reading the sources before a kernel
+ * overwrites them.
  */
 static void publish_flushed(mscclpp_proxy_channel_t *channel, uint64_t position)
 {
@@ -93,9 +91,8 @@ static void publish_flushed(mscclpp_proxy_channel_t *channel, uint64_t position)
 }
 
 /*
- * Begins a flush. When it ends, the trigger at `position` is published as flushed. If two flushes are in progress, the
- * new flush replaces the second one. Returns the status of the transport's flush. With MSCCLPP_IN_PROGRESS or an error
- * nothing has changed.
+ * When the flush ends, the trigger at `position` is published as flushed. If two flushes are in progress, the new flush
+ * replaces the second one, which it includes. With MSCCLPP_IN_PROGRESS or an error nothing has changed.
  */
 static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t position)
 {
@@ -111,8 +108,8 @@ static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t p
 }
 
 /*
- * Publishes the flushes that have ended. Returns MSCCLPP_OK, even if some flushes are still in progress, or the error
- * of the connection. The transport has logged that error or, if the peer is lost, described it.
+ * Returns MSCCLPP_OK, even if some flushes are still in progress, or the error of the connection. The transport has
+ * logged that error or, if the peer is lost, described it.
  */
 static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 {
@@ -131,8 +128,7 @@ static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 
 /*
  * Flushes the transfers that the transport started before the channel got a handler. A kernel's flush includes these
- * transfers, but the handler does not know about them. Returns MSCCLPP_IN_PROGRESS while they are in progress, or the
- * error of begin_flush.
+ * transfers, but the handler does not know about them. Returns MSCCLPP_IN_PROGRESS while they are in progress.
  */
 static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
 {
@@ -149,9 +145,8 @@ static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
 }
 
 /*
- * Lets the channel's handler execute a trigger, and publishes a flush that has ended. Returns MSCCLPP_IN_PROGRESS if
- * the function must be called again with the same trigger, the error of the handler, which is logged here, or that of
- * end_transfers.
+ * Returns MSCCLPP_IN_PROGRESS if the function must be called again with the same trigger. An error of the handler is
+ * logged here.
  */
 static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                      const mscclpp_proxy_job_t *job)
@@ -177,9 +172,8 @@ static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy
  * Removes finished actions from the trigger's type, so that the next call does not repeat them. The flush is the last
  * action, so it need not be removed. An addition has type 0, so it is the only action of its trigger.
  *
- * Returns MSCCLPP_OK once all actions are done, and MSCCLPP_IN_PROGRESS if the function must be called again with the
- * same trigger. Returns MSCCLPP_ERR_INVALID for an invalid request or an addition that the transport cannot do. Other
- * errors are those of the transport or the handler.
+ * With MSCCLPP_IN_PROGRESS the function must be called again with the same trigger. Returns MSCCLPP_ERR_INVALID for an
+ * invalid request or an addition that the transport cannot do.
  */
 static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                   mscclpp_proxy_job_t *job)
@@ -235,10 +229,9 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
 }
 
 /*
- * Executes the triggers that wait on a channel, as far as the transport takes them now, and treats the channel's
- * unflushed transfers as `settle` says. Returns MSCCLPP_OK, even if work is left, or an error of carry_job or of the
- * transport. A channel without a transport has no unflushed transfers and no flushes, so its `ops`, which is NULL, is
- * not used.
+ * Executes the triggers that wait, as far as the transport takes them now, and treats unflushed transfers as `settle`
+ * says. Returns MSCCLPP_OK even if work is left. A channel without a transport has no unflushed transfers and no
+ * flushes, so its `ops`, which is NULL, is not used.
  */
 static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                       mscclpp_proxy_settle_t settle)
@@ -264,12 +257,11 @@ static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_prox
 }
 
 /*
- * Executes a new trigger, or adds it to the triggers that wait on its channel. Ignores a trigger that was pushed for a
- * destroyed channel. The check for that comes first, because a new channel may already have the same number.
+ * A trigger that was pushed for a destroyed channel is ignored. The check for that comes first, because a new channel
+ * may already have the same number.
  *
  * Returns MSCCLPP_OK if the trigger can be removed from the FIFO. Returns MSCCLPP_IN_PROGRESS if it must stay there
- * because no further trigger can wait on its channel. Returns MSCCLPP_ERR_INVALID if there is no such channel. Other
- * errors are those of carry_job or test_flushes.
+ * because no further trigger can wait on its channel.
  */
 static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_trigger_t *trigger)
 {
@@ -303,8 +295,8 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
 }
 
 /*
- * Runs one round. Triggers that wait come before new ones, which would have to wait behind them on the same channel. A
- * trigger that can neither be executed nor wait ends the round, and stays in the FIFO.
+ * Triggers that wait come before new ones, which would have to wait behind them on the same channel. A trigger that can
+ * neither be executed nor wait ends the round, and stays in the FIFO.
  */
 mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
@@ -354,8 +346,8 @@ bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy)
 }
 
 /*
- * Returns true if all transfers have been handed to the network. A transport without `has_left` cannot tell; its
- * transfers count as handed over when a flush that includes them has ended.
+ * A transport without `has_left` cannot tell; its transfers count as handed over when a flush that includes them has
+ * ended.
  */
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy)
 {

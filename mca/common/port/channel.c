@@ -25,10 +25,7 @@ mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32
     return number < proxy->table_size ? proxy->channels[number] : NULL;
 }
 
-/*
- * Adds a channel to the list of busy channels. There is always room: the list has an entry for each channel number, and
- * each channel is in the list at most once.
- */
+/* There is always room: the list has an entry for each channel number, and each channel is in the list at most once. */
 void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
     if (!channel->busy) {
@@ -37,9 +34,7 @@ void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *ch
     }
 }
 
-/*
- * Removes a channel from the list of busy channels. The list has no order, so the last entry replaces the removed one.
- */
+/* The list has no order, so the last entry replaces the removed one. */
 void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
     uint32_t i = 0;
@@ -54,10 +49,7 @@ void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *ch
     channel->busy = false;
 }
 
-/*
- * Doubles the size of the tables of channels. Returns MSCCLPP_ERR_NO_MEMORY if triggers cannot name more channels or if
- * there is no memory; the tables are then unchanged.
- */
+/* Fails if triggers cannot name more channels or if there is no memory; the tables are then unchanged. */
 static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 {
     const uint32_t size = proxy->table_size == 0 ? TABLE_AT_FIRST : 2 * proxy->table_size;
@@ -107,9 +99,8 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 }
 
 /*
- * Stores the addresses of the `flushed` word of a channel number, for the host and for kernels. Allocates the word's
- * page when the page is first used. The page is kept until the proxy is destroyed, so kernels may read a word even
- * after its channel is gone. Returns the error of the GPU runtime if the page cannot be allocated.
+ * Allocates the word's page when the page is first used. The page is kept until the proxy is destroyed, so kernels may
+ * read a word even after its channel is gone.
  */
 static mscclpp_status_t get_flushed_word(mscclpp_proxy_t *proxy, uint32_t number, uint64_t **host_p,
                                          uint64_t **device_p)
@@ -132,10 +123,7 @@ static mscclpp_status_t get_flushed_word(mscclpp_proxy_t *proxy, uint32_t number
     return MSCCLPP_OK;
 }
 
-/*
- * Adds a reference to a transport. With the first reference, rounds begin to make progress on the transport. Returns
- * MSCCLPP_ERR_NO_MEMORY if the list of transports cannot grow.
- */
+/* With the first reference, rounds begin to make progress on the transport. */
 static mscclpp_status_t use_transport(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
 {
     mscclpp_proxy_transport_t *transports;
@@ -162,10 +150,7 @@ static mscclpp_status_t use_transport(mscclpp_proxy_t *proxy, const mscclpp_port
     return MSCCLPP_OK;
 }
 
-/*
- * Drops the reference to a transport that a channel holds. After the last reference, rounds make no more progress on
- * the transport.
- */
+/* After the last reference, rounds make no more progress on the transport. */
 static void leave_transport(mscclpp_proxy_t *proxy, const mscclpp_transport_t *transport)
 {
     uint32_t i = 0;
@@ -178,7 +163,7 @@ static void leave_transport(mscclpp_proxy_t *proxy, const mscclpp_transport_t *t
     }
 }
 
-/* Checks that triggers can express all offsets in the regions. Returns MSCCLPP_ERR_INVALID if a region is too large. */
+/* Triggers must be able to express all offsets in the regions. */
 static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
 {
     if (params->region_size > MSCCLPP_DEV_PORT_REGION_MAX || params->remote_size > MSCCLPP_DEV_PORT_REGION_MAX) {
@@ -191,9 +176,8 @@ static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp
 }
 
 /*
- * Creates a channel with a free number and fills in *channel_p. Returns MSCCLPP_ERR_NO_MEMORY or the error of the GPU
- * runtime. After a failure the number is still free. Tables that have grown, and a page of `flushed` words that was
- * allocated, are kept for later channels. The caller holds the lock.
+ * After a failure the number is still free. Tables that have grown, and a page of `flushed` words that was allocated,
+ * are kept for later channels. The caller holds the lock.
  */
 static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                       mscclpp_dev_port_channel_t *channel_p)
@@ -246,10 +230,7 @@ static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port
     return MSCCLPP_OK;
 }
 
-/*
- * Creates a channel. Returns MSCCLPP_ERR_INVALID if a region is too large for triggers, or an error of create_locked.
- * After an error *channel_p is unchanged.
- */
+/* After an error *channel_p is unchanged. */
 mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                               mscclpp_dev_port_channel_t *channel_p)
 {
@@ -264,10 +245,9 @@ mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscc
 }
 
 /*
- * Makes the proxy discard the triggers in the FIFO that were pushed for a channel that is now being destroyed. They
- * must not reach the next channel with the same number, but they cannot be removed from the middle of the FIFO. So the
- * position after the last of them is stored: all triggers before it that have this number are discarded when their turn
- * comes. The caller holds the lock.
+ * Triggers in the FIFO for a channel that is now being destroyed must not reach the next channel with the same number,
+ * but they cannot be removed from the middle of the FIFO. So the position after the last of them is stored: all
+ * triggers before it that have this number are discarded when their turn comes. The caller holds the lock.
  */
 static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
 {
@@ -284,10 +264,7 @@ static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
     }
 }
 
-/*
- * Removes a channel from the tables and frees it, with the triggers that wait on it. The caller holds the lock, or
- * destroys the proxy.
- */
+/* The triggers that wait on the channel are dropped. The caller holds the lock, or destroys the proxy. */
 static void destroy_channel(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
     mscclpp_proxy_mark_idle(proxy, channel);
@@ -301,8 +278,7 @@ static void destroy_channel(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *cha
 }
 
 /*
- * Destroys a channel. Triggers that wait on the channel are dropped now, and its triggers in the FIFO are discarded
- * when their turn comes. Logs a warning if there is no such channel.
+ * Triggers that wait on the channel are dropped now, and its triggers in the FIFO are discarded when their turn comes.
  */
 void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number)
 {
@@ -320,10 +296,7 @@ void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number)
     }
 }
 
-/*
- * Replaces the memory of all channels of a connection. No trigger of these waits, so none is carried out half with the
- * old memory.
- */
+/* No trigger of these channels waits, so none is carried out half with the old memory. */
 void mscclpp_proxy_replace_memory(mscclpp_proxy_t *proxy, const mscclpp_conn_t *conn, mscclpp_region_t *region,
                                   mscclpp_remote_t *remote, uint64_t size)
 {
@@ -343,7 +316,6 @@ void mscclpp_proxy_replace_memory(mscclpp_proxy_t *proxy, const mscclpp_conn_t *
     mscclpp_proxy_unlock(proxy);
 }
 
-/* Changes who carries out the channel's triggers, including those that wait. With NULL, the transport does. */
 mscclpp_status_t mscclpp_proxy_set_handler(mscclpp_proxy_t *proxy, uint32_t number, mscclpp_proxy_handler_fn_t handler,
                                            void *context)
 {
@@ -363,10 +335,7 @@ mscclpp_status_t mscclpp_proxy_set_handler(mscclpp_proxy_t *proxy, uint32_t numb
     return MSCCLPP_OK;
 }
 
-/*
- * Frees all channels, their pages and the tables. The channels come first, because destroying a channel uses the
- * tables.
- */
+/* The channels come first, because destroying a channel uses the tables. */
 void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy)
 {
     uint32_t i;

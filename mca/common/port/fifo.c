@@ -20,10 +20,9 @@ struct mscclpp_fifo {
 };
 
 /*
- * Creates a FIFO. The tail and the ring are in host memory, where the proxy polls the ring. The head, by which kernels
- * take slots, and the last tail that kernels have seen are in device memory. The number of slots is rounded up to a
- * power of two, because the low bits of a position are the index of its slot. Returns MSCCLPP_ERR_NO_MEMORY or the
- * error of the GPU runtime. After an error nothing is left to free.
+ * The tail and the ring are in host memory, where the proxy polls the ring. The head, by which kernels take slots, and
+ * the last tail that kernels have seen are in device memory. The number of slots is rounded up to a power of two,
+ * because the low bits of a position are the index of its slot. After an error nothing is left to free.
  */
 mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, uint64_t slots, mscclpp_fifo_t **fifo_p)
 {
@@ -83,8 +82,8 @@ const mscclpp_dev_fifo_t *mscclpp_fifo_device(const mscclpp_fifo_t *fifo)
 }
 
 /*
- * Reads the trigger at `position`. Returns false if it has not been pushed yet. Kernels store the second word of a
- * trigger last. The parity in that word changes with each lap of the ring. So it tells whether the slot has the trigger
+ * Kernels store the second word of a trigger last, so it is read first, in acquire order, and the first word is then
+ * valid. The parity in the second word changes with each lap of the ring. So it tells whether the slot has the trigger
  * at this position or still that of the previous lap.
  */
 bool mscclpp_fifo_peek(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_dev_trigger_t *trigger_p)

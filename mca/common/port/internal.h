@@ -111,10 +111,7 @@ struct mscclpp_proxy {
     uint32_t transport_capacity;
 };
 
-/*
- * Takes the lock. Until it has the lock, the caller counts as a waiter, so that the proxy's thread lets the caller go
- * first.
- */
+/* Until it has the lock, the caller counts as a waiter, so that the proxy's thread lets the caller go first. */
 static inline void mscclpp_proxy_lock(mscclpp_proxy_t *proxy)
 {
     __atomic_fetch_add(&proxy->lock_waiters, 1, __ATOMIC_ACQ_REL);
@@ -127,7 +124,7 @@ static inline void mscclpp_proxy_unlock(mscclpp_proxy_t *proxy)
     pthread_mutex_unlock(&proxy->lock);
 }
 
-/* Returns the channel with this number, or NULL. */
+/* NULL: there is no such channel. */
 mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32_t number);
 
 /* Frees all channels and the tables. Called without the lock, when nobody else uses the proxy any more. */
@@ -158,7 +155,7 @@ bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy);
  */
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy);
 
-/* Add a channel to the list of channels with unfinished work, and remove it. A repeated call does nothing. */
+/* The list of channels with unfinished work. A repeated call does nothing. */
 void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 

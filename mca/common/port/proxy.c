@@ -13,7 +13,7 @@
 #include "mca/common/base/thread.h"
 #include "mca/common/port/internal.h"
 
-/* Returns the first failure, or MSCCLPP_OK. Needs no lock. */
+/* Needs no lock. */
 static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
 {
     return (mscclpp_status_t)__atomic_load_n(&proxy->failure, __ATOMIC_ACQUIRE);
@@ -35,8 +35,8 @@ _Static_assert(MSCCLPP_DEV_MAX_BLOCKS < LAUNCH_BLOCKS, "the number of blocks fit
 #define NS_PER_SECOND 1000000000
 
 /*
- * Stores a failure if it is the first, and tells the kernels to give up. The kernels are told first, so a thread that
- * sees the failure knows that they have been told. The caller holds the lock.
+ * Only the first failure is kept. The kernels are told before it is stored, so a thread that sees the failure knows
+ * that they have been told. The caller holds the lock.
  */
 static void record_failure(mscclpp_proxy_t *proxy, mscclpp_status_t status)
 {
@@ -46,7 +46,7 @@ static void record_failure(mscclpp_proxy_t *proxy, mscclpp_status_t status)
     }
 }
 
-/* Returns true if no operation is in flight, including launches that no caller waits for. */
+/* Launches that no caller waits for count as in flight, too. */
 static bool is_idle(const mscclpp_proxy_t *proxy)
 {
     const uint64_t launch = __atomic_load_n(&proxy->unawaited_launch, __ATOMIC_ACQUIRE);
@@ -55,13 +55,12 @@ static bool is_idle(const mscclpp_proxy_t *proxy)
            mscclpp_mailbox_all_ended(proxy->mailbox, (uint32_t)(launch % LAUNCH_BLOCKS), launch / LAUNCH_BLOCKS);
 }
 
-/* Returns true if kernels may push at any time (mscclpp_proxy_watch). */
+/* Kernels may push at any time (mscclpp_proxy_watch). */
 static bool is_watching(const mscclpp_proxy_t *proxy)
 {
     return __atomic_load_n(&proxy->is_watching, __ATOMIC_RELAXED);
 }
 
-/* Returns true if rounds must be run, because the proxy has not failed and there may be work. */
 static bool has_work(const mscclpp_proxy_t *proxy)
 {
     return failure_of(proxy) == MSCCLPP_OK &&
@@ -84,10 +83,7 @@ static double update_idle_time(mscclpp_proxy_t *proxy)
     return now - proxy->active_at;
 }
 
-/*
- * Sleeps until the thread is woken, for at most 1 / NAP_PART of `idle_seconds` and at most NAP_MAX seconds. Releases
- * the lock while it sleeps.
- */
+/* Sleeps until the thread is woken, at most for the time given at NAP_PART. Releases the lock while it sleeps. */
 static void nap(mscclpp_proxy_t *proxy, double idle_seconds)
 {
     const double pause = idle_seconds / NAP_PART < NAP_MAX ? idle_seconds / NAP_PART : NAP_MAX;
@@ -100,19 +96,13 @@ static void nap(mscclpp_proxy_t *proxy, double idle_seconds)
     (void)pthread_cond_timedwait(&proxy->work_comes, &proxy->lock, &deadline);
 }
 
-/*
- * Returns true if a thread of the proxy makes the progress. The value changes at most once, from false to true, and
- * other threads may read it at that moment.
- */
+/* The value changes at most once, from false to true, and other threads may read it at that moment. */
 static bool is_threaded(const mscclpp_proxy_t *proxy)
 {
     return __atomic_load_n(&proxy->threaded, __ATOMIC_ACQUIRE);
 }
 
-/*
- * Runs one round. If the round fails, stores the failure and makes the kernels give up. Does nothing if the proxy has
- * failed before. The caller holds the lock.
- */
+/* Does nothing if the proxy has failed before. The caller holds the lock. */
 static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
     mscclpp_status_t status;
@@ -127,9 +117,8 @@ static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 }
 
 /*
- * Runs one round for the thread that makes the progress. If no operation is in flight, the round also hands over to the
- * network the transfers that finished operations left behind. `unsettled` then tells whether some transfers are still
- * not handed over. The caller holds the lock.
+ * If no operation is in flight, the round also hands over to the network the transfers that finished operations left
+ * behind. `unsettled` then tells whether some transfers are still not handed over. The caller holds the lock.
  */
 static void run_regular_round(mscclpp_proxy_t *proxy)
 {
@@ -151,8 +140,8 @@ static void run_regular_round(mscclpp_proxy_t *proxy)
 }
 
 /*
- * Runs the proxy's rounds while there is work, and sleeps otherwise, in the proxy's thread. The thread holds the lock
- * when it looks for work and falls asleep, and a thread that brings work signals under the lock. So no wake-up is lost.
+ * The thread holds the lock when it looks for work and falls asleep, and a thread that brings work signals under the
+ * lock. So no wake-up is lost.
  */
 static void *thread_main(void *argument)
 {
@@ -185,7 +174,6 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* Starts the proxy's thread. Returns MSCCLPP_ERR_SYSTEM if the thread cannot be started. */
 static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
 {
     const int error = mscclpp_thread_start(&proxy->thread, "mscclpp-proxy", thread_main, proxy);
@@ -198,11 +186,7 @@ static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
     return MSCCLPP_OK;
 }
 
-/*
- * Creates a proxy. Starts the thread last, because the thread uses all other parts. Returns MSCCLPP_ERR_NO_MEMORY,
- * MSCCLPP_ERR_SYSTEM if the thread cannot be started, or the error of the GPU runtime. After an error nothing is left
- * to free.
- */
+/* The thread starts last, because it uses all other parts. After an error nothing is left to free. */
 mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscclpp_proxy_t **proxy_p)
 {
     mscclpp_proxy_t *proxy = calloc(1, sizeof(*proxy));
@@ -246,7 +230,7 @@ err_free:
     return status;
 }
 
-/* Frees the proxy. Ends the thread first, because the thread uses all other parts. */
+/* The thread ends first, because it uses all other parts. */
 void mscclpp_proxy_destroy(mscclpp_proxy_t *proxy)
 {
     if (proxy == NULL) {
@@ -273,10 +257,7 @@ void mscclpp_proxy_stop(mscclpp_proxy_t *proxy)
     mscclpp_proxy_unlock(proxy);
 }
 
-/*
- * Counts an operation as in flight. Only the first operation has to wake the thread: the thread does not sleep while
- * other operations are in flight.
- */
+/* Only the first operation has to wake the thread: the thread does not sleep while other operations are in flight. */
 void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
 {
     if (__atomic_fetch_add(&proxy->in_flight, 1, __ATOMIC_ACQ_REL) == 0) {
@@ -293,10 +274,7 @@ void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
     }
 }
 
-/*
- * Starts the thread if there is none. Returns the proxy's failure if the proxy has failed, or MSCCLPP_ERR_SYSTEM if the
- * thread cannot be started. The caller holds the lock.
- */
+/* The caller holds the lock. */
 static mscclpp_status_t ensure_thread(mscclpp_proxy_t *proxy)
 {
     mscclpp_status_t status = failure_of(proxy);
@@ -319,8 +297,7 @@ mscclpp_status_t mscclpp_proxy_start(mscclpp_proxy_t *proxy)
 }
 
 /*
- * Counts a launch as in flight. No caller will wait for its end, or make progress while it runs, so this needs the
- * proxy's thread. Returns the proxy's failure, or MSCCLPP_ERR_SYSTEM if the thread cannot be started. After an
+ * No caller will wait for the launch's end, or make progress while it runs, so this needs the proxy's thread. After an
  * error nothing is counted.
  */
 mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch, uint32_t blocks)
@@ -340,10 +317,7 @@ mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t lau
     return status;
 }
 
-/*
- * Makes the thread look for triggers at any time, until the proxy is destroyed. Returns the proxy's failure, or
- * MSCCLPP_ERR_SYSTEM if the thread cannot be started. After an error nothing has changed.
- */
+/* After an error nothing has changed. */
 mscclpp_status_t mscclpp_proxy_watch(mscclpp_proxy_t *proxy)
 {
     mscclpp_status_t status;
@@ -364,11 +338,7 @@ void mscclpp_proxy_end(mscclpp_proxy_t *proxy)
     __atomic_fetch_sub(&proxy->in_flight, 1, __ATOMIC_ACQ_REL);
 }
 
-/*
- * Runs a round if there is work and neither a thread of the proxy nor another caller makes the progress. Returns
- * MSCCLPP_OK if no work is left for this caller, MSCCLPP_IN_PROGRESS if the caller must call again, or the proxy's
- * failure.
- */
+/* Runs a round only if neither a thread of the proxy nor another caller makes the progress. */
 mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
 {
     mscclpp_status_t status = failure_of(proxy);
@@ -386,10 +356,7 @@ mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
     return status != MSCCLPP_OK ? status : has_work(proxy) ? MSCCLPP_IN_PROGRESS : MSCCLPP_OK;
 }
 
-/*
- * Runs one round, whether or not the proxy has a thread. Returns MSCCLPP_OK if `is_done` is true after the round,
- * MSCCLPP_IN_PROGRESS if it is not, or the proxy's failure.
- */
+/* Runs the round whether or not the proxy has a thread. */
 static mscclpp_status_t run_settling_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle,
                                            bool (*is_done)(const mscclpp_proxy_t *proxy))
 {

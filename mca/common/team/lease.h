@@ -14,10 +14,11 @@
  *    that use, it changes the proposal to a grant. Any rank that begins the use later sees that.
  * 3. A rank that begins the use and sees the proposal changes it to a refusal. Both changes compare the word with the
  *    proposal first, so only one of them happens.
- *  Steps 1 and 2 each store one word and then load the other one. Both use sequentially consistent order, so at least
- *  one side sees the store of the other. A rank takes chunks of its own process alone. The peers still map the chunk,
- *  but write nothing there: kernels of the team that lost it have ended on all ranks, and its later kernels use the
- *  small scratch.
+ *
+ * Steps 1 and 2 each store one word and then load the other one. Both use sequentially consistent order, so at least
+ * one side sees the store of the other. A rank takes chunks of its own process alone. The peers still map the chunk,
+ * but write nothing there: kernels of the team that lost it have ended on all ranks, and its later kernels use the
+ * small scratch.
  */
 #ifndef MCA_COMMON_TEAM_LEASE_H
 #define MCA_COMMON_TEAM_LEASE_H

@@ -18,11 +18,7 @@ typedef struct {
 
 _Static_assert(MSCCLPP_DEV_MAX_RANKS <= 64, "a word has a bit for each rank of a node");
 
-/*
- * Checks the application's arguments, and adds the peers to the card that all ranks compare. Returns
- * MSCCLPP_ERR_INVALID for the first invalid argument. Local: only the comparison of all cards can tell whether the
- * peers also name this rank.
- */
+/* Adds the peers to the card. Whether they also name this rank, only the comparison of all cards can tell. */
 static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_count, const int *peers, int per_peer,
                                         card_t *card)
 {
@@ -105,9 +101,8 @@ static mscclpp_status_t compare_cards(const mscclpp_user_t *user, const card_t *
 }
 
 /*
- * Exchanges the cards of all ranks, and checks that they fit together. Collective. All ranks return the same status:
- * that of the all-gather, or that of compare_cards. A rank that has no memory for the cards passes NULL to the
- * all-gather. The all-gather then fails on all ranks, and the other ranks log that.
+ * Collective. All ranks return the same status. A rank that has no memory for the cards passes NULL to the all-gather.
+ * The all-gather then fails on all ranks, and the other ranks log that.
  */
 static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
 {
@@ -122,8 +117,8 @@ static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
 }
 
 /*
- * Frees the structure and its lists, which need not be complete. The ports, or the counters of memory channels, must be
- * freed before. No kernel may use `expected` any more; to keep `expected`, the caller sets the pointer to NULL.
+ * The lists need not be complete. The ports, or the counters of memory channels, must be freed before. No kernel may
+ * use `expected` any more; to keep `expected`, the caller sets the pointer to NULL.
  */
 static void free_channels(mscclpp_user_channels_t *channels)
 {
@@ -135,9 +130,8 @@ static void free_channels(mscclpp_user_channels_t *channels)
 }
 
 /*
- * Copies the list of peers, and allocates `expected` in device memory: a zeroed word for each channel, or NULL without
- * peers. Returns MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime. free_channels frees both lists, also after an
- * error.
+ * `expected` is device memory with a zeroed word for each channel, or NULL without peers. free_channels frees both
+ * lists, also after an error.
  */
 static mscclpp_status_t allocate_lists(mscclpp_user_channels_t *channels, const int *peers)
 {
@@ -159,9 +153,8 @@ static mscclpp_status_t allocate_lists(mscclpp_user_channels_t *channels, const 
 }
 
 /*
- * Creates channels of the same kind on all ranks, also for MSCCLPP_USER_ANY_CHANNELS, because `node_of` is set either
- * on all ranks or on none. Returns MSCCLPP_ERR_REVOKED if the team has ended, which is not logged. Otherwise returns
- * the error of the first rank that failed, on all ranks; it is logged. After an error nothing is left.
+ * The kind is the same on all ranks, also for MSCCLPP_USER_ANY_CHANNELS, because `node_of` is set either on all ranks
+ * or on none. MSCCLPP_ERR_REVOKED, after the end of the team, is not logged. After an error nothing is left.
  */
 mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, mscclpp_user_kind_t kind, int peer_count,
                                               const int *peers, int per_peer, mscclpp_user_channels_t **channels_p)
@@ -216,10 +209,7 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
     return MSCCLPP_OK;
 }
 
-/*
- * Removes the channels from the list of their team, and no longer counts them as users of their memory object. They
- * must be in the list, and the memory object must still exist.
- */
+/* The channels must be in the list of their team, and their memory object must still exist. */
 static void unlink_channels(mscclpp_user_channels_t *channels)
 {
     mscclpp_user_channels_t **link = &channels->user->channels;
@@ -232,9 +222,9 @@ static void unlink_channels(mscclpp_user_channels_t *channels)
 }
 
 /*
- * Frees the channels. Returns MSCCLPP_ERR_INVALID if they are open; nothing is then changed. Otherwise returns the
- * error of the votes of all ranks; the channels are then freed on this rank, but shared memory that peers may still use
- * is kept. After mscclpp_user_end only the object itself is left to free.
+ * Returns MSCCLPP_ERR_INVALID, with nothing changed, if the channels are open. If a vote of all ranks fails, returns
+ * its error: the channels are then freed on this rank, but shared memory that peers may still use is kept. After
+ * mscclpp_user_end only the object itself is left to free.
  */
 mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels)
 {
@@ -279,9 +269,9 @@ int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels)
 }
 
 /*
- * Returns the address of the counter for the signals from `rank` to `owner` on channel `channel_index`. The counter is
- * in the memory of `owner`, and the address is for this rank's kernels. `owner` must be on this rank's node, which is
- * true for this rank and for all peers of memory channels.
+ * The counter for the signals from `rank` to `owner`. It is in the memory of `owner`, and the address is for this
+ * rank's kernels. `owner` must be on this rank's node, which is true for this rank and for all peers of memory
+ * channels.
  */
 static uint64_t *counter_of(const mscclpp_user_channels_t *channels, int owner, int rank, int channel_index)
 {
@@ -289,10 +279,7 @@ static uint64_t *counter_of(const mscclpp_user_channels_t *channels, int owner, 
            COUNTER_STEP * mscclpp_user_token(channels, rank, channel_index);
 }
 
-/*
- * Fills in the structure that kernels need for channel `index`. The index is not checked, so the caller must pass one
- * that exists. Returns MSCCLPP_ERR_REVOKED, which is not logged, if the team has ended.
- */
+/* The caller must pass an index that exists. MSCCLPP_ERR_REVOKED, after the end of the team, is not logged. */
 mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *channels, int index,
                                             mscclpp_dev_user_channel_t *view)
 {

@@ -1,12 +1,12 @@
-/* The end of what the objects of a team share. */
+/* The end of a team, and what then happens to the objects that the application has not freed. */
 #include <stdlib.h>
 
 #include "mca/common/base/log.h"
 #include "mca/common/user/internal.h"
 
 /*
- * Ends all objects. The words that kernels read are freed only if the application has freed all objects. Otherwise
- * kernels that use an object may still read the words, and the host cannot tell when these kernels end.
+ * The words that kernels read are freed only if the application has freed all objects. Otherwise kernels that use an
+ * object may still read the words, and the host cannot tell when these kernels end.
  */
 void mscclpp_user_end(mscclpp_user_t *user)
 {

@@ -22,10 +22,7 @@ void mscclpp_user_list_free(mscclpp_user_list_t *list)
     free(list);
 }
 
-/*
- * Checks that a handler or a list may be set now for the channel with this index. Returns MSCCLPP_ERR_INVALID if it may
- * not be set, or MSCCLPP_ERR_REVOKED, which is not logged, if the team has ended.
- */
+/* MSCCLPP_ERR_REVOKED, after the end of the team, is not logged. */
 static mscclpp_status_t check_may_set(const mscclpp_user_channels_t *channels, int index)
 {
     const mscclpp_user_t *user = channels->user;
@@ -48,9 +45,9 @@ static mscclpp_status_t check_may_set(const mscclpp_user_channels_t *channels, i
 }
 
 /*
- * Calls the application's handler for a request, and translates its result: 0 becomes MSCCLPP_OK, 1
- * MSCCLPP_IN_PROGRESS, and every other result MSCCLPP_ERR_INVALID. After an error the proxy fails, and so do all
- * channels of the object. The proxy holds its lock during the call.
+ * Translates the result of the application's handler: 0 becomes MSCCLPP_OK, 1 MSCCLPP_IN_PROGRESS, and every other
+ * result MSCCLPP_ERR_INVALID. After an error the proxy fails, and so do all channels of the object. The proxy holds its
+ * lock during the call.
  */
 static mscclpp_status_t call_handler(void *context, const mscclpp_dev_request_t *request)
 {
@@ -61,10 +58,8 @@ static mscclpp_status_t call_handler(void *context, const mscclpp_dev_request_t 
 }
 
 /*
- * Sets the handler of a channel. With NULL as the handler, triggers are puts and signals again. The channels are
- * closed, so the proxy does not call the old handler during the change. An old list is freed only after the proxy has
- * stopped using it. Returns MSCCLPP_ERR_INVALID, which is logged, or MSCCLPP_ERR_REVOKED after the end of the team;
- * nothing is then changed.
+ * The channels are closed, so the proxy does not call the old handler during the change. An old list is freed only
+ * after the proxy has stopped using it. After an error nothing is changed.
  */
 mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *channels, int index,
                                                    mscclpp_user_handler_fn_t handler, void *context)
@@ -84,11 +79,9 @@ mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *chan
 }
 
 /*
- * Executes an item of a list: first its put and then its signal, so that a rank that sees the signal also sees the
- * data. The data of a put may still be in progress afterwards. Returns MSCCLPP_IN_PROGRESS if the transport can take no
- * more now, or the error of the transport, which has logged it. After MSCCLPP_IN_PROGRESS the caller calls again with
- * the same item, and `done_parts` prevents a second put. check_item has checked the item. The proxy holds its lock
- * during the call.
+ * The put comes before the signal, so that a rank that sees the signal also sees the data. The data of a put may still
+ * be in progress afterwards. After MSCCLPP_IN_PROGRESS the caller calls again with the same item, and `done_parts`
+ * prevents a second put. check_item has checked the item. The proxy holds its lock during the call.
  */
 static mscclpp_status_t carry_out_item(mscclpp_user_list_t *list, const mscclpp_dev_request_t *item)
 {
@@ -112,7 +105,6 @@ static mscclpp_status_t carry_out_item(mscclpp_user_list_t *list, const mscclpp_
     return status;
 }
 
-/* Returns true if an item of the list uses the connection to the peer with this number. */
 static bool uses_link(const mscclpp_user_list_t *list, int peer_index)
 {
     int i = 0;
@@ -124,10 +116,9 @@ static bool uses_link(const mscclpp_user_list_t *list, int peer_index)
 }
 
 /*
- * Flushes the connections of all items, one after the other. The puts over the other connections continue in the
- * meantime. Returns MSCCLPP_IN_PROGRESS until all connections are flushed; the next call then continues at the same
- * connection. Each connection is flushed once: after that, later calls only test the ticket of the flush. Any other
- * error ends the proxy, so the list is then not reset; the transport has logged it.
+ * The connections are flushed one after the other. Each is flushed once: after that, later calls only test the ticket
+ * of the flush. After MSCCLPP_IN_PROGRESS, the next call continues at the same connection. Any other error ends the
+ * proxy, so the list is then not reset.
  */
 static mscclpp_status_t flush_links(mscclpp_user_list_t *list)
 {
@@ -153,10 +144,9 @@ static mscclpp_status_t flush_links(mscclpp_user_list_t *list)
 }
 
 /*
- * Executes a list for one trigger; the contents of the trigger are ignored. Returns MSCCLPP_IN_PROGRESS until all items
- * are done and their puts have left their sources. The proxy then calls again, and the list continues at the same item.
- * At the end, the list is reset for the next trigger. Any other error is the transport's, which has logged it, and ends
- * the proxy.
+ * The contents of the trigger are ignored. Returns MSCCLPP_IN_PROGRESS until all items are done and their puts have
+ * left their sources. The proxy then calls again, and the list continues at the same item. Any other error ends the
+ * proxy.
  */
 static mscclpp_status_t carry_out_list(void *context, const mscclpp_dev_request_t *request)
 {
@@ -181,11 +171,7 @@ static mscclpp_status_t carry_out_list(void *context, const mscclpp_dev_request_
     return status;
 }
 
-/*
- * Checks an item as far as this rank can: its channel, its type, that its bytes are within both memories, and that an
- * ADD has an aligned word. The proxy executes the item without further checks. `number` is the item's position in the
- * list, for messages. Returns MSCCLPP_ERR_INVALID if the item is invalid.
- */
+/* The proxy executes the item without further checks. `number` is the item's position in the list, for messages. */
 static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int number,
                                    const mscclpp_dev_request_t *item)
 {
@@ -217,9 +203,8 @@ static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int 
 }
 
 /*
- * Sets the list of a channel. All items are checked first, so an invalid item changes nothing. With `count` 0 the
- * channel has neither a list nor a handler afterwards. Returns MSCCLPP_ERR_INVALID or MSCCLPP_ERR_NO_MEMORY, which are
- * logged, or MSCCLPP_ERR_REVOKED after the end of the team. After an error the old list or handler remains.
+ * All items are checked first, so an invalid item changes nothing. After an error the old list or handler remains.
+ * MSCCLPP_ERR_REVOKED, after the end of the team, is not logged.
  */
 mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channels, int index, int count,
                                                 const mscclpp_dev_request_t *items)

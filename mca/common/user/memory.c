@@ -5,11 +5,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/internal.h"
 
-/*
- * Creates a memory object and shares this rank's memory. Returns MSCCLPP_ERR_NO_MEMORY, MSCCLPP_ERR_INVALID for too
- * many bytes, or an error of mscclpp_user_share_create. All errors are logged, and are equal on all ranks; nothing is
- * then left.
- */
+/* All errors are logged, and are equal on all ranks; nothing is then left. */
 mscclpp_status_t mscclpp_user_memory_create(mscclpp_user_t *user, void *base, uint64_t bytes,
                                             mscclpp_user_memory_t **memory_p)
 {
@@ -40,7 +36,7 @@ mscclpp_status_t mscclpp_user_memory_create(mscclpp_user_t *user, void *base, ui
     return MSCCLPP_OK;
 }
 
-/* Removes the memory from the list of its team, which it must be in. */
+/* The memory must be in the list of its team. */
 static void unlink_memory(mscclpp_user_memory_t *memory)
 {
     mscclpp_user_memory_t **link = &memory->user->memories;
@@ -52,9 +48,9 @@ static void unlink_memory(mscclpp_user_memory_t *memory)
 }
 
 /*
- * Frees a memory object. Returns MSCCLPP_ERR_INVALID if channels use the memory; nothing is then changed. If the vote
- * of all ranks fails, returns its error; the object is then freed, but its memory is kept. After the end of the team
- * only the object is left, because mscclpp_user_memory_end has removed it from the list and dropped its share.
+ * Returns MSCCLPP_ERR_INVALID, with nothing changed, if channels use the memory. If the vote of all ranks fails,
+ * returns its error; the object is then freed, but its memory is kept. After the end of the team only the object is
+ * left, because mscclpp_user_memory_end has removed it from the list and dropped its share.
  */
 mscclpp_status_t mscclpp_user_memory_free(mscclpp_user_memory_t *memory)
 {
@@ -87,9 +83,8 @@ void *mscclpp_user_memory_base(const mscclpp_user_memory_t *memory)
 }
 
 /*
- * Fills in the structure that kernels need to use the memory of all ranks. The table in device memory has the addresses
- * of all ranks' memory, followed by the sizes (user/share.c). Returns MSCCLPP_ERR_REVOKED, which is not logged, if the
- * team has ended.
+ * The table in device memory has the addresses of all ranks' memory, followed by the sizes (share.c).
+ * MSCCLPP_ERR_REVOKED, after the end of the team, is not logged.
  */
 mscclpp_status_t mscclpp_user_memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_memory_t *view)
 {

@@ -26,7 +26,6 @@ typedef struct {
     unsigned char bytes[MSCCLPP_TRANSPORT_ADDRESS_MAX];
 } address_t;
 
-/* Logs that there is no memory, and returns MSCCLPP_ERR_NO_MEMORY. */
 static mscclpp_status_t report_no_memory(const mscclpp_user_t *user)
 {
     mscclpp_error("%s: no memory for port channels", user->oob.label);
@@ -34,8 +33,8 @@ static mscclpp_status_t report_no_memory(const mscclpp_user_t *user)
 }
 
 /*
- * Destroys the transport and frees its tokens, if they exist. The transport comes first, because it uses the tokens.
- * Its connections and its region must be destroyed before, and no peer may write to the tokens any more.
+ * The transport comes first, because it uses the tokens. Its connections and its region must be destroyed before, and
+ * no peer may write to the tokens any more.
  */
 static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports)
 {
@@ -52,10 +51,8 @@ static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *po
 }
 
 /*
- * Creates a transport with `token_count` tokens, which are in pinned host memory if `on_host` is set, and in device
- * memory otherwise. Stores the flags of its capabilities in *flags_p. Returns MSCCLPP_ERR_NOT_SUPPORTED if this rank
- * cannot use the transport, or the error of the GPU runtime or the transport, which has logged it. After an error
- * nothing is left.
+ * The tokens are in pinned host memory if `on_host` is set, and in device memory otherwise. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if this rank cannot use the transport. After an error nothing is left.
  */
 static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
                                          const mscclpp_transport_ops_t *ops, size_t token_count, bool on_host,
@@ -97,11 +94,10 @@ static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_use
 }
 
 /*
- * Opens a transport. Its tokens are in device memory if the transport supports that, and in host memory otherwise. Only
- * an instance of the transport knows its capabilities. So the function first opens an instance with tokens on the host,
- * and replaces it if the tokens can be in device memory. Returns MSCCLPP_ERR_NOT_SUPPORTED if the transport cannot be
- * used, cannot move device memory, or cannot have tokens where it needs them, or an error of create_transport. After an
- * error nothing is left.
+ * The tokens are in device memory if the transport supports that, and in host memory otherwise. Only an instance of the
+ * transport knows its capabilities. So the function first opens an instance with tokens on the host, and replaces it if
+ * the tokens can be in device memory. Returns MSCCLPP_ERR_NOT_SUPPORTED if the transport cannot be used, cannot move
+ * device memory, or cannot have tokens where it needs them. After an error nothing is left.
  */
 static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
                                        const mscclpp_transport_ops_t *ops, size_t token_count)
@@ -124,11 +120,9 @@ static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_
 }
 
 /*
- * Opens the transport, the region and this rank's ends of the connections. Fills in this rank's card, which is zeroed
- * before, with an address for each peer. `key_length` stays 0 if this rank has no memory. The region is created before
- * the connections, as region_create in transport.h advises. Exchanges nothing with other ranks. Returns the error of
- * the transport or the GPU runtime, which has logged it. After an error the caller disconnects and closes the
- * transport.
+ * Exchanges nothing with other ranks. Fills in this rank's card, which is zeroed before, with an address for each peer.
+ * `key_length` stays 0 if this rank has no memory. The region is created before the connections, as region_create in
+ * transport.h advises. After an error the caller disconnects and closes the transport.
  */
 static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
                                            card_t *card)
@@ -163,10 +157,9 @@ static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, co
 }
 
 /*
- * Creates port channel `index` and fills in the structure for kernels in ports->views. The connection to the peer must
- * exist. The proxy owns the channel. Both ends number the tokens in the same way (mscclpp_user_token). A signal of this
- * rank adds to the peer's token for this rank and channel. This rank waits on its own token for the peer and channel.
- * Returns the error of mscclpp_proxy_channel_create.
+ * The connection to the peer must exist. The proxy owns the channel. Both ends number the tokens in the same way
+ * (mscclpp_user_token). A signal of this rank adds to the peer's token for this rank and channel. This rank waits on
+ * its own token for the peer and channel.
  */
 static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, int index)
 {
@@ -191,10 +184,9 @@ static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_
 }
 
 /*
- * Connects to all peers, and creates the proxy and the channels. Local. `cards` has the cards of all ranks, at
- * distances of `size` bytes. All ranks must have opened their ends before, so that all cards are complete. A peer
- * without memory gets no remote. Returns the error of the transport or of the proxy. After an error the caller destroys
- * the proxy and disconnects.
+ * Local. `cards` has the cards of all ranks, at distances of `size` bytes. All ranks must have opened their ends
+ * before, so that all cards are complete. A peer without memory gets no remote. After an error the caller destroys the
+ * proxy and disconnects.
  */
 static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, const char *cards,
                                       size_t size)
@@ -230,8 +222,8 @@ static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp
 }
 
 /*
- * Destroys the connections, the region and the transport, if they exist, in the order that transports demand. The proxy
- * must be destroyed before, because it uses all of them. The tokens are kept, because peers may still write to them.
+ * The order is the one that transports demand. The proxy must be destroyed before, because it uses all of these parts.
+ * The tokens are kept, because peers may still write to them.
  */
 static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports)
 {
@@ -256,7 +248,7 @@ static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_por
     }
 }
 
-/* Frees the structure and its lists, which need not be complete. */
+/* The lists need not be complete. */
 static void free_arrays(mscclpp_user_ports_t *ports)
 {
     free(ports->handlers);
@@ -267,8 +259,8 @@ static void free_arrays(mscclpp_user_ports_t *ports)
 }
 
 /*
- * Frees the rest of the port channels. The proxy and the connections must be destroyed before. If `keep_tokens` is set,
- * the tokens are never freed, because peers may still write to them.
+ * The proxy and the connections must be destroyed before. If `keep_tokens` is set, the tokens are never freed, because
+ * peers may still write to them.
  */
 static void free_ports(mscclpp_user_channels_t *channels, bool keep_tokens)
 {
@@ -287,8 +279,8 @@ static void free_ports(mscclpp_user_channels_t *channels, bool keep_tokens)
 }
 
 /*
- * Allocates the zeroed structure and its lists. Each list has one entry more than needed, because calloc may return
- * NULL for 0 bytes. Returns NULL if there is no memory, which the caller logs.
+ * Each list has one entry more than needed, because calloc may return NULL for 0 bytes. Returns NULL if there is no
+ * memory, which the caller logs.
  */
 static mscclpp_user_ports_t *new_ports(const mscclpp_user_channels_t *channels)
 {
@@ -310,10 +302,8 @@ static mscclpp_user_ports_t *new_ports(const mscclpp_user_channels_t *channels)
 }
 
 /*
- * Takes a vote of all ranks on a transport. Collective. Returns MSCCLPP_OK if no rank failed, and otherwise the error
- * of the first rank that failed, on all ranks. Every rank logs that error and the rank that failed.
- * MSCCLPP_ERR_NOT_SUPPORTED is logged as information only, because another transport may be tried. If the exchange
- * itself fails, returns its error.
+ * Collective. Returns MSCCLPP_OK if no rank failed, and otherwise the error of the first rank that failed, on all
+ * ranks. MSCCLPP_ERR_NOT_SUPPORTED is logged as information only, because another transport may be tried.
  */
 static mscclpp_status_t vote_on_transport(const mscclpp_user_t *user, const mscclpp_transport_ops_t *ops,
                                           mscclpp_status_t own_status)
@@ -331,12 +321,11 @@ static mscclpp_status_t vote_on_transport(const mscclpp_user_t *user, const mscc
 }
 
 /*
- * Connects all ranks over one transport. Collective. `card` has room for this rank's card with its addresses, which
- * takes `size` bytes, and `cards` for the cards of all ranks. If `own_status` is an error, `card`, `cards` and
- * channels->ports may be NULL, because the first vote then fails on all ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED, on
- * all ranks, if a rank cannot use the transport, or another error of vote_on_transport or the all-gather; all are
- * logged. After an error nothing of the transport is left. Its tokens can be freed: no kernel has a channel yet, so no
- * rank sends signals.
+ * Collective. `card` has room for this rank's card with its addresses, which takes `size` bytes, and `cards` for the
+ * cards of all ranks. If `own_status` is an error, `card`, `cards` and channels->ports may be NULL, because the first
+ * vote then fails on all ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank cannot use the transport.
+ * After an error nothing of the transport is left. Its tokens can be freed: no kernel has a channel yet, so no rank
+ * sends signals.
  */
 static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
                                      card_t *card, char *cards, size_t size, mscclpp_status_t own_status)
@@ -365,9 +354,8 @@ static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const ms
 }
 
 /*
- * Returns the next transport to try for the channels, from number *next_p on, and advances *next_p past it. Returns
- * NULL if none is left. The sequence is equal on all ranks, because the ranks vote on each transport. If all ranks are
- * on one node, there is only one candidate.
+ * Returns NULL if no transport is left to try. The sequence is equal on all ranks, because the ranks vote on each
+ * transport. If all ranks are on one node, there is only one candidate.
  */
 static const mscclpp_transport_ops_t *next_transport(const mscclpp_user_t *user, int *next_p)
 {
@@ -385,9 +373,8 @@ static const mscclpp_transport_ops_t *next_transport(const mscclpp_user_t *user,
 }
 
 /*
- * Tries one transport after the other until all ranks can use it. A rank that has failed, or that has no memory, also
- * takes part in the votes. Returns MSCCLPP_ERR_NOT_SUPPORTED if there is no such transport, or another error of
- * connect_over. All errors are logged, and are equal on all ranks; nothing is then left.
+ * A rank that has failed, or that has no memory, also takes part in the votes. Returns MSCCLPP_ERR_NOT_SUPPORTED if no
+ * transport is left. All errors are logged, and are equal on all ranks; nothing is then left.
  */
 mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, mscclpp_status_t own_status)
 {
@@ -423,10 +410,7 @@ mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, ms
     return status;
 }
 
-/*
- * Makes the proxy's thread begin to serve the channels if `serves` is set, and end that otherwise. Does nothing if the
- * thread is in that state already, because every begin of the proxy needs exactly one end.
- */
+/* Does nothing if the thread is in that state already, because every begin of the proxy needs exactly one end. */
 static void set_serving(mscclpp_user_channels_t *channels, bool serves)
 {
     if (serves && !channels->ports->is_serving) {
@@ -438,9 +422,13 @@ static void set_serving(mscclpp_user_channels_t *channels, bool serves)
 }
 
 /*
- * Frees the ports in three steps: puts end, connections end, and tokens are freed. Between two steps all ranks vote, so
- * that no rank begins a step before all ranks have done the previous one. Returns the error of the first vote that
- * fails. This rank then continues alone, and never frees its tokens.
+ * Frees the ports in three steps. Between two steps all ranks vote, so that no rank begins a step before all ranks have
+ * done the previous one:
+ * 1. Puts end.
+ * 2. Connections end.
+ * 3. Tokens are freed.
+ *
+ * Returns the error of the first vote that fails. This rank then continues alone, and never frees its tokens.
  */
 mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels)
 {
@@ -490,10 +478,8 @@ mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels)
 }
 
 /*
- * Closes the channels. Only the last of several nested closes waits. Returns MSCCLPP_ERR_TIMEOUT if the proxy has not
- * finished at the deadline, MSCCLPP_ERR_INVALID if the channels are not open, or the failure of the proxy. Returns
- * MSCCLPP_ERR_REVOKED, which is not logged, if the team has ended. After a timeout or a failure of the proxy the
- * channels count as closed.
+ * Only the last of several nested closes waits. After a timeout or a failure of the proxy the channels count as closed.
+ * MSCCLPP_ERR_REVOKED, after the end of the team, is not logged.
  */
 mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
 {

@@ -21,9 +21,8 @@ struct mscclpp_user_room {
 };
 
 /*
- * Checks this rank's arguments, and that all other ranks have passed the same. `all_arguments` has two entries for each
- * rank: its `blocks` and its `bytes`. Returns MSCCLPP_ERR_INVALID, after logging the first fault. No vote is needed for
- * all ranks to return the same status: if two ranks differ, every rank finds a rank that differs from itself.
+ * `all_arguments` has two entries for each rank: its `blocks` and its `bytes`. No vote is needed for all ranks to
+ * return the same status: if two ranks differ, every rank finds a rank that differs from itself.
  */
 static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int blocks, uint64_t bytes,
                                         const uint64_t *all_arguments)
@@ -50,9 +49,8 @@ static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int blocks, 
 }
 
 /*
- * Exchanges the arguments of all ranks, and checks them. Collective. All ranks return the same status: that of the
- * all-gather, or that of check_arguments. A rank that has no memory for the arguments passes NULL to the all-gather.
- * The all-gather then fails on all ranks, and the other ranks log that.
+ * Collective. All ranks return the same status. A rank that has no memory for the arguments passes NULL to the
+ * all-gather. The all-gather then fails on all ranks, and the other ranks log that.
  */
 static mscclpp_status_t compare_arguments(const mscclpp_user_t *user, int blocks, uint64_t bytes)
 {
@@ -69,9 +67,9 @@ static mscclpp_status_t compare_arguments(const mscclpp_user_t *user, int blocks
 }
 
 /*
- * Lays out the part of the shared memory that belongs to one block. The part begins with a counter of barriers for each
- * rank. The packets follow, in two halves that are used in turn. Each half has a slot for each rank, which is large
- * enough for the packets of the largest all-reduce. Parts are whole cache lines, so blocks do not share cache lines.
+ * The part of one block begins with a counter of barriers for each rank. The packets follow, in two halves that are
+ * used in turn. Each half has a slot for each rank, which is large enough for the packets of the largest all-reduce.
+ * Parts are whole cache lines, so blocks do not share cache lines.
  */
 static void lay_out(mscclpp_user_room_t *room, int blocks, uint64_t bytes)
 {
@@ -84,10 +82,7 @@ static void lay_out(mscclpp_user_room_t *room, int blocks, uint64_t bytes)
         (room->packets_offset + 2 * ranks * room->capacity * PACKET_BYTES + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
-/*
- * Creates the part of a room that is not shared: the structure and the state of the blocks. Local. Returns
- * MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime. After an error *room_p is NULL, and nothing is left to free.
- */
+/* Local. After an error *room_p is NULL, and nothing is left to free. */
 static mscclpp_status_t make_own_part(mscclpp_user_t *user, int blocks, uint64_t bytes, mscclpp_user_room_t **room_p)
 {
     mscclpp_user_room_t *room = calloc(1, sizeof(*room));
@@ -111,7 +106,7 @@ static mscclpp_status_t make_own_part(mscclpp_user_t *user, int blocks, uint64_t
     return MSCCLPP_OK;
 }
 
-/* Undoes make_own_part. NULL is allowed. */
+/* NULL is allowed. */
 static void discard_own_part(mscclpp_user_room_t *room)
 {
     if (room != NULL) {
@@ -121,9 +116,8 @@ static void discard_own_part(mscclpp_user_room_t *room)
 }
 
 /*
- * Creates a room. Returns MSCCLPP_ERR_NOT_SUPPORTED if the ranks are on several nodes; then `node_of` is set on all
- * ranks, so all of them return this. Otherwise returns the error of compare_arguments or mscclpp_user_share_create,
- * which is equal on all ranks. All errors are logged, and nothing is then left.
+ * All errors are logged, and nothing is then left. All ranks return MSCCLPP_ERR_NOT_SUPPORTED if one does, because
+ * `node_of` is set either on all ranks or on none.
  */
 mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint64_t bytes,
                                           mscclpp_user_room_t **room_p)
@@ -156,7 +150,7 @@ mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint
     return MSCCLPP_OK;
 }
 
-/* Removes a room from its team's list, which contains it. */
+/* The room must be in the list of its team. */
 static void unlink_room(mscclpp_user_room_t *room)
 {
     mscclpp_user_room_t **link = &room->user->rooms;
@@ -168,8 +162,8 @@ static void unlink_room(mscclpp_user_room_t *room)
 }
 
 /*
- * Frees a room. If the vote of all ranks fails, returns its error; the room is then freed, but its shared memory is
- * kept. After mscclpp_user_end the state of the blocks is never freed, because kernels may still use it.
+ * If the vote of all ranks fails, returns its error; the room is then freed, but its shared memory is kept. After
+ * mscclpp_user_end the state of the blocks is never freed, because kernels may still use it.
  */
 mscclpp_status_t mscclpp_user_room_free(mscclpp_user_room_t *room)
 {
@@ -193,8 +187,8 @@ void mscclpp_user_room_end(mscclpp_user_room_t *room)
 }
 
 /*
- * Fills in the structure that kernels need to use the room. Returns MSCCLPP_ERR_REVOKED, which is not logged, if the
- * team has ended, because the areas of the peers are then no longer mapped.
+ * MSCCLPP_ERR_REVOKED, which is not logged, is returned after the end of the team, because the areas of the peers are
+ * then no longer mapped.
  */
 mscclpp_status_t mscclpp_user_room_view(const mscclpp_user_room_t *room, mscclpp_dev_user_room_t *view)
 {

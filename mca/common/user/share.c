@@ -13,11 +13,10 @@ typedef struct {
 } card_t;
 
 /*
- * Exports this rank's memory for its peers and fills in the card. Allocates the memory first if the application has
- * passed none. Also waits for work on the memory that synchronous calls of the GPU runtime have left in flight. Does
- * nothing for memory of 0 bytes, which no peer maps. Local. Returns MSCCLPP_ERR_NOT_SUPPORTED if the memory cannot be
- * exported, MSCCLPP_ERR_INVALID if it ends after its allocation, or the error of the GPU runtime; all are logged. After
- * an error, memory that was allocated here is left for release_own.
+ * Allocates the memory first if the application has passed none. Also waits for work on the memory that synchronous
+ * calls of the GPU runtime have left in flight. Does nothing for memory of 0 bytes, which no peer maps. Local. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if the memory cannot be exported, and MSCCLPP_ERR_INVALID if it ends after its allocation.
+ * After an error, memory that was allocated here is left for release_own.
  */
 static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user_share_t *share, const char *what,
                                         card_t *card)
@@ -52,9 +51,9 @@ static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user
 }
 
 /*
- * Maps the memory of the ranks of this node, stores the sizes of all ranks' memory, and fills in the table for kernels:
- * the addresses, then the sizes. `cards` has the cards of all ranks, none of which has failed. Local. Returns the error
- * of mscclpp_mapping_get or the GPU runtime. After an error the caller frees the rest with `unmap`.
+ * Also stores the sizes of all ranks' memory, and fills in the table for kernels: the addresses, then the sizes.
+ * `cards` has the cards of all ranks, none of which has failed. Local. After an error the caller frees the rest with
+ * `unmap`.
  */
 static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t *share, const card_t *cards)
 {
@@ -87,7 +86,7 @@ static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t
     return status;
 }
 
-/* Closes the mappings of the peers' memory, and frees the table and the lists, if they exist. */
+/* The parts need not exist. */
 static void unmap(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
     int rank;
@@ -107,10 +106,7 @@ static void unmap(const mscclpp_user_t *user, mscclpp_user_share_t *share)
     share->mappings = NULL;
 }
 
-/*
- * Frees this rank's memory if mscclpp_user_share_create has allocated it. The application's memory is kept. No peer may
- * have the memory mapped any more.
- */
+/* The application's memory is kept. No peer may have the memory mapped any more. */
 static void release_own(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
     if (share->is_allocated) {
@@ -120,9 +116,13 @@ static void release_own(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 }
 
 /*
- * Shares memory in three steps: each rank exports its memory, all ranks exchange their cards, and each rank maps the
- * memory of its node. Returns the first error of any rank, on all ranks. The rank that failed logs the reason, and the
- * others log which rank failed. If the exchange or a vote fails, returns its error.
+ * Shares memory in three steps:
+ * 1. Each rank exports its memory.
+ * 2. All ranks exchange their cards.
+ * 3. Each rank maps the memory of its node.
+ *
+ * Returns the first error of any rank, on all ranks. The rank that failed logs the reason, and the others log which
+ * rank failed.
  */
 mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint64_t bytes, mscclpp_status_t own_status,
                                            const char *what, mscclpp_user_share_t *share)
@@ -179,10 +179,6 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
     return status;
 }
 
-/*
- * Closes this rank's mappings, and frees this rank's memory once all ranks have closed theirs. If the vote on that
- * fails, returns its error, which is logged, and never frees the memory.
- */
 mscclpp_status_t mscclpp_user_share_free(mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
     mscclpp_status_t status;

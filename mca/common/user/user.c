@@ -10,10 +10,6 @@
 #include "mca/common/team/parts.h"
 #include "mca/common/user/internal.h"
 
-/*
- * Takes a vote, and returns the error of the first rank that failed, on all ranks. The rank that failed has logged the
- * reason already, so only the other ranks log that it failed. If the exchange itself fails, returns its error.
- */
 mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t own_status, const char *what)
 {
     mscclpp_vote_t vote;
@@ -29,10 +25,6 @@ mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t
     return status;
 }
 
-/*
- * Copies to device memory. The copy has ended when the function returns, so the caller may change `from`. Returns the
- * error of the GPU runtime; the contents of `to` are then undefined.
- */
 mscclpp_status_t mscclpp_user_upload(const mscclpp_user_t *user, void *to, const void *from, size_t size)
 {
     mscclpp_gpu_stream_t *stream;
@@ -57,10 +49,7 @@ void mscclpp_user_watch(const mscclpp_user_t *user, mscclpp_dev_user_watch_t *wa
     watch->timeout_ns = user->timeout_ns;
 }
 
-/*
- * Copies from the team, which must have a fabric, the numbers of all ranks' nodes. Returns MSCCLPP_ERR_NO_MEMORY, which
- * is not logged, if there is no memory. The caller frees user->node_of.
- */
+/* The team must have a fabric. MSCCLPP_ERR_NO_MEMORY is not logged. The caller frees user->node_of. */
 static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *user)
 {
     const mscclpp_nodes_t *nodes = mscclpp_fabric_nodes(team->fabric);
@@ -76,9 +65,8 @@ static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *u
 }
 
 /*
- * Fills in a zeroed structure; the lists stay empty. Local. Returns MSCCLPP_ERR_NO_MEMORY, which the vote in
- * mscclpp_user_create logs, or the error of the GPU runtime if it cannot allocate pinned memory. After an error the
- * rest is left for free_user.
+ * The structure is zeroed before; the lists stay empty. Local. MSCCLPP_ERR_NO_MEMORY is logged by the vote in
+ * mscclpp_user_create. After an error the rest is left for free_user.
  */
 static mscclpp_status_t init_user(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t *user)
 {
@@ -106,8 +94,8 @@ static mscclpp_status_t init_user(const mscclpp_team_t *team, const mscclpp_conf
 }
 
 /*
- * Frees the structure, which need not be complete. After mscclpp_user_end `words` is NULL. If objects were left then,
- * their words are never freed, because kernels may still read them. NULL is allowed.
+ * The structure need not be complete. After mscclpp_user_end `words` is NULL. If objects were left then, their words
+ * are never freed, because kernels may still read them. NULL is allowed.
  */
 static void free_user(mscclpp_user_t *user)
 {
@@ -121,9 +109,8 @@ static void free_user(mscclpp_user_t *user)
 }
 
 /*
- * Creates the parts that all objects of a team share. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank cannot
- * take part: it takes turns on its GPU, has no memory, or cannot allocate pinned memory. Each rank logs which rank that
- * is and why. If the exchange fails, returns its error. After an error nothing is left.
+ * A rank cannot take part if it takes turns on its GPU, has no memory, or cannot allocate pinned memory. All ranks then
+ * return MSCCLPP_ERR_NOT_SUPPORTED, and each logs which rank that is and why. After an error nothing is left.
  */
 mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t **user_p)
 {
@@ -157,16 +144,15 @@ mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_
  */
 enum { REPORT_LATE, REPORT_MISUSE, REPORT_RANK, REPORT_OFFSET, REPORT_BYTES, REPORT_LIMIT };
 
-/* Returns one word of the kernels' report; 0 means that kernels have not reported anything in this word. */
+/* 0: kernels have not reported anything in this word. */
 static uint64_t report_word(const mscclpp_user_t *user, int word)
 {
     return __atomic_load_n(&user->words->report[word], __ATOMIC_ACQUIRE);
 }
 
 /*
- * Writes into `text` a description of a misuse by a kernel of the application; `misuse` is its kind. Returns
- * MSCCLPP_ERR_INVALID. Kernels write the kind after the other words, and the caller has read it with acquire, so the
- * other words are valid here.
+ * `misuse` is the kind of the misuse. Kernels write the kind after the other words, and the caller has read it with
+ * acquire, so the other words are valid here.
  */
 static mscclpp_status_t describe_misuse(const mscclpp_user_t *user, uint64_t misuse, char *text, size_t size)
 {
@@ -194,11 +180,7 @@ static mscclpp_status_t describe_misuse(const mscclpp_user_t *user, uint64_t mis
     return MSCCLPP_ERR_INVALID;
 }
 
-/*
- * Checks for failures, and describes the first one that it finds in `text`; does not log it. A misuse by a kernel gives
- * MSCCLPP_ERR_INVALID, a wait that a kernel gave up gives MSCCLPP_ERR_TIMEOUT, and a failed proxy gives
- * MSCCLPP_ERR_PEER. After the end of the team the result is always MSCCLPP_OK.
- */
+/* After the end of the team the result is always MSCCLPP_OK, because the words of the kernels are then gone. */
 mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, size_t size)
 {
     uint64_t late_rank_plus_1, misuse;

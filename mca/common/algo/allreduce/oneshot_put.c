@@ -9,7 +9,6 @@
 #define FEW_MAX (4u << 20)
 #define FEW_BLOCKS 32u
 
-/* Returns the most blocks for a call: few if a lingering kernel may serve it. */
 static uint32_t max_blocks(const mscclpp_select_input_t *input)
 {
     const uint32_t linger_blocks = 2 * input->protocol->linger_blocks;
@@ -21,8 +20,8 @@ static uint32_t max_blocks(const mscclpp_select_input_t *input)
 }
 
 /*
- * Fills in the choice. Each block has its own slots in the put area, which is divided for MSCCLPP_DEV_PUT_BLOCKS
- * blocks, so the grid has at most that many. Returns false if the put area is too small for one unit per slot.
+ * Each block has its own slots in the put area, which is divided for MSCCLPP_DEV_PUT_BLOCKS blocks, so the grid has at
+ * most that many. Returns false if the put area is too small for one unit per slot.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {

@@ -79,10 +79,7 @@ static const mscclpp_thresholds_t twin_thresholds[] = {
 /* The least bytes of a queued call on GPUs for which mapped buffers pay off. An estimate; not measured. */
 #define MAPPED_MIN (1024 * KIB)
 
-/*
- * Returns the first row that is for enough ranks. Each table ends with a row for MSCCLPP_DEV_MAX_RANKS, and a node has
- * no more ranks, so there always is one.
- */
+/* Each table ends with a row for MSCCLPP_DEV_MAX_RANKS, and a node has no more ranks, so there always is a row. */
 const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t *input)
 {
     const mscclpp_thresholds_t *row = input->on_twin   ? twin_thresholds
@@ -96,9 +93,8 @@ const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t
 }
 
 /*
- * Returns true if LL128 is possible and chosen for this call. LL128 is possible only if the links deliver lines of 128
- * bytes as a whole; the user cannot force it on other links. The parameters `packet` and `lines_min` choose LL128. If
- * neither is set, the table of thresholds does.
+ * LL128 is possible only if the links deliver lines of 128 bytes as a whole; the user cannot force it on other links.
+ * The parameters `packet` and `lines_min` choose LL128. If neither is set, the table of thresholds does.
  */
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
 {
@@ -115,8 +111,8 @@ bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
 }
 
 /*
- * Returns true if a queued call with mapped buffers is faster by them than by LL128 or puts. Those move up to twice as
- * many bytes through the few multiprocessors of a queued kernel. A size that the user sets for them decides instead.
+ * LL128 and puts move up to twice as many bytes through the few multiprocessors of a queued kernel. A size that the
+ * user sets for them decides instead.
  */
 bool mscclpp_worth_mapping(const mscclpp_select_input_t *input)
 {
@@ -133,7 +129,7 @@ bool mscclpp_worth_packets(const mscclpp_select_input_t *input)
     return input->bytes <= (user_limit != 0 ? user_limit : NODES_PACKETS_MAX * input->shards);
 }
 
-/* Returns true if log2 n exchanges with one partner each are faster than one with all n - 1 other nodes at once. */
+/* Doubling takes log2 n exchanges with one partner each, in place of one with all n - 1 other nodes at once. */
 bool mscclpp_worth_doubling(const mscclpp_select_input_t *input)
 {
     return !mscclpp_between_keeps_fanout(input, input->nodes - 1) ||
@@ -153,19 +149,15 @@ bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)
     return mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT);
 }
 
-/*
- * Returns true if the built-in choice may be a ring, which is worth nothing with few nodes, or between nodes on one
- * host.
- */
+/* A ring is worth nothing with few nodes, or between nodes on one host. */
 static bool may_ring(const mscclpp_select_input_t *input)
 {
     return !input->is_one_host && input->nodes >= NODES_RING_NODES;
 }
 
 /*
- * Returns true if the cost model alone may choose the pattern. It may not for 16-bit floats, which the pattern would
- * round at each node. It may not if a user sets the sizes for splitting or for rings, which means that the user wants
- * these.
+ * The cost model may not choose for 16-bit floats, which the pattern would round at each node. It may not if a user
+ * sets the sizes for splitting or for rings, which means that the user wants these.
  */
 static bool may_pass_on(const mscclpp_select_input_t *input)
 {
@@ -174,9 +166,9 @@ static bool may_pass_on(const mscclpp_select_input_t *input)
 }
 
 /*
- * Returns true if the cost model prefers trees to all other patterns: for messages that a ring is too long for, above
- * all where the number of nodes is no power of two. Its other estimates are with longer tiles than the kernel's. With
- * few nodes, splitting is faster with those of the kernel, so this counts, too.
+ * Trees win with many nodes, for messages that a ring is too long for, above all where the number of nodes is no power
+ * of two. The other estimates of the cost model are with longer tiles than the kernel's. With few nodes, splitting is
+ * faster with those of the kernel, so this counts, too.
  */
 bool mscclpp_worth_trees(const mscclpp_select_input_t *input)
 {
@@ -191,8 +183,8 @@ bool mscclpp_worth_trees(const mscclpp_select_input_t *input)
 }
 
 /*
- * Returns true if the cost model prefers halving to all other patterns. If the number of nodes is a power of two,
- * halving sends as few bytes as splitting and rings do, in a few large messages.
+ * If the number of nodes is a power of two, halving sends as few bytes as splitting and rings do, in a few large
+ * messages.
  */
 bool mscclpp_worth_halving(const mscclpp_select_input_t *input)
 {

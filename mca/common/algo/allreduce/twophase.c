@@ -9,8 +9,8 @@
 #define WARP 32u
 
 /*
- * Fills in the choice for LL128. In this format, a whole warp handles a bundle of units, so the grid is computed with
- * `lanes` threads for each bundle. Returns false, with *choice unchanged, if the packet area is too small.
+ * In this format, a whole warp handles a bundle of units, so the grid is computed with `lanes` threads for each bundle.
+ * Returns false, with *choice unchanged, if the packet area is too small.
  */
 static bool shape_ll128(const mscclpp_select_input_t *input, uint64_t shard_units, mscclpp_choice_t *choice)
 {
@@ -26,10 +26,7 @@ static bool shape_ll128(const mscclpp_select_input_t *input, uint64_t shard_unit
     return true;
 }
 
-/*
- * Fills in the choice: LL128 if this call should use it and it fits, else LL16. Returns false if neither fits the
- * packet area.
- */
+/* Falls back to LL16 if LL128 is not for this call or does not fit. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;

@@ -17,20 +17,19 @@
 /* Within one GPU, above this many bytes, more blocks gain more time than their barrier costs. */
 #define ONE_GPU_FEW_MAX (2u << 20)
 
-/* Returns true if a lingering kernel may serve the call. */
 static bool may_linger(const mscclpp_select_input_t *input)
 {
     return input->bytes <= LINGER_MAX && input->bytes <= input->protocol->linger_max && !input->queued;
 }
 
-/* Returns the most blocks for a call: those of a lingering kernel if one may serve it. */
+/* A call that a lingering kernel may serve gets no more blocks than that kernel has. */
 static uint32_t max_blocks(const mscclpp_select_input_t *input)
 {
     return may_linger(input) && (!input->one_gpu || input->bytes <= ONE_GPU_FEW_MAX) ? input->protocol->linger_blocks
                                                                                      : MAX_BLOCKS;
 }
 
-/* Fills in the choice, for any message size and any number of ranks, as the algorithm needs no scratch. */
+/* The algorithm needs no scratch, so it serves any message size and number of ranks. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;

@@ -62,9 +62,8 @@ double mscclpp_cost_rate(const mscclpp_cost_figures_t *figures, uint32_t ranks)
 }
 
 /*
- * Returns the load of one rank. An all-reduce, a reduce and a broadcast cut the message into shards, one for each rank
- * of a node, so their `block` is one shard. The other patterns start from the block of one rank. Fields that a pattern
- * does not set are 0.
+ * An all-reduce, a reduce and a broadcast cut the message into shards, one for each rank of a node, so their `block` is
+ * one shard. The other patterns start from the block of one rank. Fields that a pattern does not set are 0.
  */
 mscclpp_cost_load_t mscclpp_cost_load(int pattern, uint32_t nodes, uint32_t ranks, uint64_t bytes, bool at_root)
 {
@@ -115,8 +114,8 @@ typedef struct {
 } critical_path_t;
 
 /*
- * Returns the critical path of a schedule. `block` is the size of the load's block in bytes. An all-reduce divides it
- * into the schedule's blocks; all other patterns exchange whole blocks.
+ * `block` is the size of the load's block in bytes. An all-reduce divides it into the schedule's blocks; all other
+ * patterns exchange whole blocks.
  */
 static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, double block)
 {
@@ -170,7 +169,6 @@ static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, do
     }
 }
 
-/* Returns the larger of two times. */
 static double larger(double a, double b)
 {
     return a > b ? a : b;
@@ -239,8 +237,8 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
 }
 
 /*
- * Returns lower bounds of the time. An all-reduce has to move n - 1 of n parts of the data twice: once to combine them,
- * and once to gather the results. For a single node both bounds are 0, because they are about traffic between nodes.
+ * An all-reduce has to move n - 1 of n parts of the data twice: once to combine them, and once to gather the results.
+ * For a single node both bounds are 0, because they are about traffic between nodes.
  */
 mscclpp_cost_bound_t mscclpp_cost_bound(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes,
                                         uint32_t ranks, uint64_t bytes)

@@ -6,11 +6,10 @@
 #include "mca/common/algo/schedule/kinds.h"
 
 /*
- * Finds step `index` of an exchange with all other nodes. Returns false if the exchange has no such step. Otherwise
  * *sends_p tells whether the step sends or receives, and *distance_p is the distance of the peer, at least 1.
  *
- * A node sends to the nodes after it and receives from those before it, the nearest first. So no node receives from all
- * others at once. With a fan-out, it sends message i only after it has received message i - fanout.
+ * A node sends to the nodes after it and receives from those before it, the nearest first. So no node receives from
+ * all others at once. With a fan-out, it sends message i only after it has received message i - fanout.
  */
 static bool find_exchange_step(const mscclpp_schedule_t *schedule, uint64_t index, bool *sends_p, uint32_t *distance_p)
 {
@@ -34,9 +33,8 @@ static bool find_exchange_step(const mscclpp_schedule_t *schedule, uint64_t inde
 }
 
 /*
- * Finds a step of a pattern in which each node sends to all other nodes. A node sends either a block of its own to each
- * of them, or the same block to all. If blocks are combined, the last step merges the blocks that the node has
- * received. Returns false if the list has no such step.
+ * A node sends either a block of its own to each other node, or the same block to all. If blocks are combined, the last
+ * step merges the blocks that the node has received.
  */
 static bool find_step_with_all(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                mscclpp_step_t *step_p)
@@ -64,9 +62,9 @@ static bool find_step_with_all(const mscclpp_schedule_t *schedule, uint32_t node
 }
 
 /*
- * Finds a step of a scan. Each node first sends its block to all later nodes. Then it receives the blocks of all
- * earlier nodes, and finally merges them with its own. Sends and receptions are in the order of distance, the nearest
- * node first. Node 0 receives nothing, so it has no merge. Returns false if the list has no such step.
+ * Each node first sends its block to all later nodes. Then it receives the blocks of all earlier nodes, and finally
+ * merges them with its own. Sends and receptions are in the order of distance, the nearest node first. Node 0 receives
+ * nothing, so it has no merge.
  */
 static bool find_scan_step(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
@@ -84,10 +82,7 @@ static bool find_scan_step(const mscclpp_schedule_t *schedule, uint32_t node, ui
     return index == (uint64_t)later + node && node > 0 && mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, node, 0, 1);
 }
 
-/*
- * Finds a step of a broadcast or a scatter. The root sends to all other nodes, the next node first. Each of these nodes
- * receives one message. Returns false if the list has no such step.
- */
+/* The root sends to all other nodes, the next node first. Each of these nodes receives one message. */
 static bool find_step_from_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                 mscclpp_step_t *step_p)
 {
@@ -101,10 +96,7 @@ static bool find_step_from_root(const mscclpp_schedule_t *schedule, uint32_t nod
            mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, peer, block_for_each ? peer : 0, 1);
 }
 
-/*
- * Finds a step of a gather or a reduce. All other nodes send one message to the root. In a reduce, the root merges the
- * blocks in its last step. Returns false if the list has no such step.
- */
+/* All other nodes send one message to the root. In a reduce, the root merges the blocks in its last step. */
 static bool find_step_to_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t peer = MSCCLPP_DEV_NODES_BEHIND(schedule->nodes, node, 1 + (uint32_t)index);
@@ -123,8 +115,7 @@ static bool find_step_to_root(const mscclpp_schedule_t *schedule, uint32_t node,
 }
 
 /*
- * Finds a step of the direct schedule. The pattern decides who sends: the root, all nodes but the root, each node to
- * later nodes, or each node to all nodes.
+ * The pattern decides who sends: the root, all nodes but the root, each node to later nodes, or each node to all nodes.
  */
 bool mscclpp_schedule_direct(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
@@ -144,8 +135,8 @@ bool mscclpp_schedule_direct(const mscclpp_schedule_t *schedule, uint32_t node, 
 }
 
 /*
- * Finds a step of the all-reduce by splitting. In round 0, each node receives its own part from all others and merges
- * it. In round 1, each node sends its result to all others. Returns false if the list has no such step.
+ * In round 0, each node receives its own part from all others and merges it. In round 1, each node sends its result to
+ * all others.
  */
 bool mscclpp_schedule_split(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {

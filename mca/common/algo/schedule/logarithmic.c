@@ -18,7 +18,6 @@ typedef struct {
     bool gives;      /* this node gives its data to the other node of its pair, and does not take part itself */
 } role_t;
 
-/* Returns a node's role in an exchange with the largest possible power of two of participants. */
 static role_t role_of(uint32_t nodes, uint32_t node)
 {
     role_t role = {.power = mscclpp_power_of_two(nodes)};
@@ -30,15 +29,14 @@ static role_t role_of(uint32_t nodes, uint32_t node)
     return role;
 }
 
-/* Returns the node that is the participant with this number. */
 static uint32_t node_of(const role_t *role, uint32_t number)
 {
     return number < role->pairs ? 2 * number : number + role->pairs;
 }
 
 /*
- * Finds the steps within a pair of nodes. They come before and after the `exchange_steps` steps of the exchange: first,
- * one node of the pair gives its data to the other, and at the end it receives the result.
+ * The steps within a pair of nodes come before and after the `exchange_steps` steps of the exchange: first, one node of
+ * the pair gives its data to the other, and at the end it receives the result.
  *
  * Returns true if step `index` is not a step of the exchange; then *exists_p tells whether the list has such a step.
  * Otherwise returns false, and sets *exchange_index_p to the index of the step within the exchange.
@@ -72,9 +70,9 @@ static bool find_pair_step(const mscclpp_schedule_t *schedule, uint32_t node, co
 }
 
 /*
- * Finds a step of doubling. In round i, two participants at the distance 2^i exchange all data that they have and
- * combine it, with the operand of the lower participant first. A node that is not a participant sends its operand to
- * its partner before the first round. Returns false if the list has no such step.
+ * In round i, two participants at the distance 2^i exchange all data that they have and combine it, with the operand of
+ * the lower participant first. A node that is not a participant sends its operand to its partner before the first
+ * round.
  */
 bool mscclpp_schedule_doubling(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                mscclpp_step_t *step_p)
@@ -99,8 +97,8 @@ bool mscclpp_schedule_doubling(const mscclpp_schedule_t *schedule, uint32_t node
 }
 
 /*
- * Returns the first of the blocks that a participant still has after `steps` steps of halving. In step i it keeps the
- * lower half if bit i of its number is 0, else the upper one.
+ * In step i of halving, a participant keeps the lower half of its blocks if bit i of its number is 0, else the upper
+ * one.
  */
 static uint32_t first_kept_block(const role_t *role, uint32_t number, uint32_t steps)
 {
@@ -113,10 +111,10 @@ static uint32_t first_kept_block(const role_t *role, uint32_t number, uint32_t s
 }
 
 /*
- * Finds a step of halving of an all-reduce (R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS
- * 2004). In step i, two participants at the distance 2^i exchange and combine half of the blocks that they still have.
- * Then they return the results, with the distances in reverse order. So neighbours exchange the most data, and blocks
- * are combined along the same tree as in doubling. Returns false if the list has no such step.
+ * Halving of an all-reduce (R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004). In step i,
+ * two participants at the distance 2^i exchange and combine half of the blocks that they still have. Then they return
+ * the results, with the distances in reverse order. So neighbours exchange the most data, and blocks are combined along
+ * the same tree as in doubling.
  *
  * Operands arrive behind the node's own blocks, larger messages first. The operand of a node that is not a participant
  * arrives behind all of these. Results arrive in their final place.
@@ -152,7 +150,7 @@ static bool find_step_of_allreduce(const mscclpp_schedule_t *schedule, uint32_t 
     return mscclpp_step_set_slot(step_p, round, round, true);
 }
 
-/* Finds a step of halving. An all-gather and a reduce-scatter go in rounds with radix 2, for any number of nodes. */
+/* An all-gather and a reduce-scatter go in rounds with radix 2, for any number of nodes. */
 bool mscclpp_schedule_halving(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     return schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE ? find_step_of_allreduce(schedule, node, index, step_p)
@@ -170,11 +168,7 @@ typedef struct {
     uint32_t slot; /* index of this number among the children that its parent may have */
 } tree_position_t;
 
-/*
- * Returns the position of a number in the k-nomial tree. Number 0 is the root, and its own parent. Of other numbers,
- * the parent has the lowest digit (in base `radix`) that is not 0 replaced by 0. The children of a number differ from
- * it in one of its trailing zeros.
- */
+/* Number 0 is its own parent. The children of a number differ from it in one of its trailing zeros. */
 static tree_position_t tree_position_of(uint32_t nodes, uint32_t radix, uint32_t number)
 {
     tree_position_t position = {.place_value = 1};
@@ -191,7 +185,7 @@ static tree_position_t tree_position_of(uint32_t nodes, uint32_t radix, uint32_t
 }
 
 /*
- * Finds child number `index` of a number in the tree. Children with the largest subtrees come first. Returns false if
+ * Children with the largest subtrees come first, because their messages have the longest way to go. Returns false if
  * the number has no such child.
  */
 static bool find_child(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t index, uint32_t *child_p)
@@ -211,7 +205,6 @@ static bool find_child(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t
     return false;
 }
 
-/* Returns how many children a number has in the tree. */
 static uint32_t count_children(uint32_t nodes, uint32_t radix, uint32_t number)
 {
     uint64_t place_value = tree_position_of(nodes, radix, number).place_value;
@@ -226,9 +219,8 @@ static uint32_t count_children(uint32_t nodes, uint32_t radix, uint32_t number)
 }
 
 /*
- * Finds a step on the way from the root down to the leaves, in rounds 2 and 3. A node first receives from its parent,
- * unless it is the root, and then sends to its children. The message that a node receives uses the last slot. Returns
- * false if there is no such step.
+ * A node first receives from its parent, unless it is the root, and then sends to its children. Rounds 0 and 1 are on
+ * the way up. The message that a node receives uses the last slot. Returns false if there is no such step.
  */
 static bool find_step_down(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, mscclpp_step_t *step_p)
 {
@@ -246,9 +238,9 @@ static bool find_step_down(const mscclpp_schedule_t *schedule, uint32_t number, 
 }
 
 /*
- * Finds a step on the way from the leaves up to the root, in rounds 0 and 1. This node has `children` children. It
- * receives their messages, merges them with its own block, and sends the result to its parent, unless it is the root.
- * Small subtrees come first, because their messages are complete first. Returns false if there is no such step.
+ * A node receives the messages of its `children` children, merges them with its own block, and sends the result to its
+ * parent, unless it is the root. Small subtrees come first, because their messages are complete first. Returns false if
+ * there is no such step.
  */
 static bool find_step_up(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, uint32_t children,
                          mscclpp_step_t *step_p)
@@ -270,7 +262,7 @@ static bool find_step_up(const mscclpp_schedule_t *schedule, uint32_t number, ui
            mscclpp_step_set_slot(step_p, children > 0, position.slot, true);
 }
 
-/* Finds a step in a tree. An all-reduce goes up the tree and down again. All other patterns use the steps of rounds. */
+/* An all-reduce goes up the tree and down again. All other patterns use the steps of rounds. */
 bool mscclpp_schedule_tree(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t nodes = schedule->nodes, number = (node + nodes - schedule->root) % nodes;

@@ -2,7 +2,6 @@
 #include "device/lib/nodes_rounds.h"
 #include "mca/common/algo/schedule/kinds.h"
 
-/* Describes the rounds of one node, for the functions that kernels use. */
 static mscclpp_dev_rounds_t rounds_of(const mscclpp_schedule_t *schedule, uint32_t node)
 {
     return (mscclpp_dev_rounds_t){.nnodes = schedule->nodes,
@@ -14,9 +13,9 @@ static mscclpp_dev_rounds_t rounds_of(const mscclpp_schedule_t *schedule, uint32
 }
 
 /*
- * Returns the number of the first block of a message. In a gather or an all-gather, a message ends with the sender's
- * own block; the blocks before it come from the nodes before the sender. The blocks of an all-to-all message are not
- * consecutive, so they have no number, and the result is 0.
+ * In a gather or an all-gather, a message ends with the sender's own block; the blocks before it come from the nodes
+ * before the sender. The blocks of an all-to-all message are not consecutive, so they have no number, and the result is
+ * 0.
  */
 static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender, mscclpp_dev_rounds_message_t message)
 {
@@ -35,7 +34,6 @@ static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender,
     }
 }
 
-/* Returns how many distances a round has. */
 static uint32_t count_distances(const mscclpp_dev_rounds_t *rounds, uint32_t round)
 {
     const uint32_t fitting = (rounds->nnodes - 1) / mscclpp_dev_rounds_worth(rounds, round);
@@ -43,10 +41,7 @@ static uint32_t count_distances(const mscclpp_dev_rounds_t *rounds, uint32_t rou
     return fitting < rounds->radix - 1 ? fitting : rounds->radix - 1;
 }
 
-/*
- * Finds a step of a schedule in rounds. In each round, a node sends one message for each distance, and then receives
- * one message for each distance. Returns false if the list has no such step.
- */
+/* In each round, a node sends one message for each distance, and then receives one message for each distance. */
 bool mscclpp_schedule_rounds(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const mscclpp_dev_rounds_t rounds = rounds_of(schedule, node);

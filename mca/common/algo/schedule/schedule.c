@@ -34,7 +34,6 @@ mscclpp_schedule_kind_t mscclpp_schedule_find(const char *name)
     return (mscclpp_schedule_kind_t)kind;
 }
 
-/* Returns true if there are schedules of this kind for the pattern. */
 static bool supports(mscclpp_schedule_kind_t kind, int pattern)
 {
     switch (kind) {
@@ -56,7 +55,6 @@ static bool supports(mscclpp_schedule_kind_t kind, int pattern)
     }
 }
 
-/* Returns the number of blocks that the steps of a schedule of this kind refer to. */
 static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes)
 {
     if (pattern == MSCCLPP_SCHEDULE_ALLREDUCE) {
@@ -70,10 +68,7 @@ static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t
                : nodes;
 }
 
-/*
- * Fills in the numbers of rounds and slots of a schedule. Fills in `places` for the only kind that needs them, an
- * all-reduce by halving.
- */
+/* `places` stays 0 except for an all-reduce by halving, the only schedule that needs places. */
 static void count_rounds(mscclpp_schedule_t *schedule)
 {
     const uint32_t nodes = schedule->nodes, digits = mscclpp_digits(nodes, schedule->radix), log2 = mscclpp_log2(nodes);
@@ -116,8 +111,8 @@ static void count_rounds(mscclpp_schedule_t *schedule)
 }
 
 /*
- * Initializes a schedule. Halving always has radix 2, whatever radix is asked for: outside of all-reduces it consists
- * of rounds, which need a radix.
+ * Halving always has radix 2, whatever radix is asked for: outside of all-reduces it consists of rounds, which need a
+ * radix.
  */
 bool mscclpp_schedule_init(mscclpp_schedule_t *schedule, mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes,
                            uint32_t root, uint32_t fanout, uint32_t radix)

@@ -12,7 +12,6 @@
 #define CHUNKS_WANTED 2u
 #define CHUNK_MIN MIB
 
-/* Returns the smallest multiple of `grain` that is not below `value`. */
 static uint64_t round_up(uint64_t value, uint64_t grain)
 {
     return (value + grain - 1) / grain * grain;

@@ -18,7 +18,6 @@
 #define SMALL_UNITS 256u
 #define SMALL_BLOCK_THREADS 128u
 
-/* Returns the smaller of two numbers. */
 static uint64_t smaller_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;

@@ -6,7 +6,7 @@ void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size)
     mscclpp_layout_divide(layout, scratch_size / 4, scratch_size / 2, scratch_size);
 }
 
-/* Places the areas one after another. All areas are whole pages, except the state at the end. */
+/* All areas are whole pages, except the state at the end. */
 void mscclpp_layout_divide(mscclpp_layout_t *layout, uint64_t packet_half, uint64_t bulk_size, uint64_t put_size)
 {
     /* The total is a multiple of 512 bytes, so that pieces of the pool (mca/common/gpu/pool.h) are aligned to that. */

@@ -35,8 +35,8 @@ CUresult mscclpp_cuda_check_driver(mscclpp_log_level_t level, const char *call, 
 }
 
 /*
- * Returns the level for messages about a failed release. At the end of the process the runtime may be gone before its
- * users. Then nothing is wrong, because its resources are gone with it.
+ * At the end of the process the runtime may be gone before its users. Then nothing is wrong, because its resources are
+ * gone with it.
  */
 static mscclpp_log_level_t release_level(cudaError_t error)
 {
@@ -50,8 +50,8 @@ void mscclpp_cuda_check_release(const char *call, cudaError_t error)
 }
 
 /*
- * Finds a function of the driver, with the signature that it has in the given version of CUDA, such as 11040. Returns
- * cudaErrorSymbolNotFound if the driver has no such function. The caller clears the thread's last error.
+ * The function has the signature of the given version of CUDA, such as 11040. Returns cudaErrorSymbolNotFound if the
+ * driver has no such function. The caller clears the thread's last error.
  */
 static cudaError_t find_driver_function(const char *name, unsigned version, void **function_p)
 {
@@ -75,9 +75,9 @@ static cudaError_t find_driver_function(const char *name, unsigned version, void
 }
 
 /*
- * Fills in cuda_table and publishes it. Runs once. If there is no device, or if the driver lacks a required function,
- * mscclpp_cuda_driver_loaded stays NULL. The reason is logged only at the debug level, because both cases are normal.
- * Lack of memory is logged as an error. The table is published last, so that a thread that sees it sees it completely.
+ * Runs once. If there is no device, or if the driver lacks a required function, mscclpp_cuda_driver_loaded stays NULL.
+ * The reason is logged only at the debug level, because both cases are normal. The table is published last, so that a
+ * thread that sees it sees it completely.
  */
 static void cuda_load(void)
 {
@@ -118,10 +118,7 @@ static void cuda_load(void)
     atomic_store_explicit(&mscclpp_cuda_driver_loaded, table, memory_order_release);
 }
 
-/*
- * Loads the driver's functions in the first call of any thread, while other threads wait. The result of that call is
- * final: MSCCLPP_OK, or MSCCLPP_ERR_NOT_SUPPORTED.
- */
+/* The first call of any thread loads the driver's functions, while other threads wait. Its result is final. */
 mscclpp_status_t mscclpp_cuda_probe(int *device_count_p)
 {
     const mscclpp_cuda_driver_t *driver;
@@ -136,9 +133,9 @@ mscclpp_status_t mscclpp_cuda_probe(int *device_count_p)
 }
 
 /*
- * Returns true if the operating system's driver runs a GPU that this process may see. Checks for the driver's files and
- * does not ask CUDA: initialising CUDA takes up to 0.2 s, which is too long for a program that may never use it. Some
- * systems create these files only when CUDA is first initialised, or have other files; there only probing can tell.
+ * Checks for the driver's files and does not ask CUDA: initialising CUDA takes up to 0.2 s, which is too long for a
+ * program that may never use it. Some systems create these files only when CUDA is first initialised, or have other
+ * files; there only probing can tell.
  */
 bool mscclpp_cuda_is_likely(void)
 {
@@ -158,8 +155,8 @@ bool mscclpp_cuda_is_likely(void)
 }
 
 /*
- * Finds the function of the driver that tells whether CUDA is initialised. Loading the driver's library does not
- * initialise it, and an application that uses CUDA has loaded it already. Runs once.
+ * Loading the driver's library does not initialise CUDA, and an application that uses CUDA has loaded it already. Runs
+ * once.
  */
 static void find_init_query(void)
 {
@@ -172,7 +169,7 @@ static void find_init_query(void)
     *(void **)&cuda_get_current = dlsym(library, "cuCtxGetCurrent");
 }
 
-/* Probes, and logs it if CUDA is in use but has no device for this component. Runs once. */
+/* Runs once, so that the line is logged only once. */
 static void probe_in_use(void)
 {
     int count;
@@ -184,9 +181,8 @@ static void probe_in_use(void)
 }
 
 /*
- * Returns the driver if the application uses it. Returns NULL if the application does not, if there is no driver, or if
- * no device can be used. cuCtxGetCurrent does not initialise the driver, and its error shows that the driver has not
- * been initialised.
+ * Returns NULL if the application does not use the driver, if there is none, or if no device can be used.
+ * cuCtxGetCurrent does not initialise the driver, and its error shows that the driver has not been initialised.
  */
 mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void)
 {
@@ -217,9 +213,8 @@ mscclpp_status_t mscclpp_cuda_check_device(int device)
 }
 
 /*
- * Returns the primary context of a device. Retains the context once, under the device's lock; later calls only read it.
- * `has_pools` is set before the context is published, so a thread that has the context may read it without the lock.
- * Returns MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_DEVICE.
+ * The context is retained once, under the device's lock; later calls only read it. `has_pools` is set before the
+ * context is published, so a thread that has the context may read it without the lock.
  */
 mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p)
 {
@@ -262,8 +257,8 @@ void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope)
 }
 
 /*
- * Makes a device current. If the current context is the device's primary one, it is not changed. The capture mode is
- * exchanged last, so there is nothing to undo after a failure, which has been logged.
+ * If the current context is the device's primary one, it is not changed. The capture mode is exchanged last, so there
+ * is nothing to undo after a failure, which has been logged.
  */
 mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope)
 {
@@ -290,9 +285,9 @@ mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope)
 }
 
 /*
- * Finds the device of the thread's current context or, if it has none, the device that the thread has chosen by
- * cudaSetDevice. Creates no context. Returns MSCCLPP_ERR_NOT_SUPPORTED if no device can be used, or MSCCLPP_ERR_DEVICE,
- * which is logged.
+ * For a thread without a context, this is the device that the thread has chosen by cudaSetDevice. Creates no context.
+ *
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED if no device can be used.
  */
 mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
 {
@@ -319,8 +314,9 @@ mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
 }
 
 /*
- * Enters the current device of the thread. A thread without a context prefers a device that already has a context,
- * because a new context takes time and memory. Returns MSCCLPP_ERR_NOT_SUPPORTED if there is no driver.
+ * A thread without a context prefers a device that already has a context, because a new context takes time and memory.
+ *
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED if there is no driver.
  */
 mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope)
 {

@@ -47,7 +47,6 @@
     X(ctx_get_flags, cuCtxGetFlags, 7000)                                                                              \
     X(ctx_set_flags, cuCtxSetFlags, 12010)
 
-/* The state of a device. */
 typedef struct {
     pthread_mutex_t lock;       /* held while `context`, `has_pools` and `preloaded` are set for the first time */
     _Atomic(CUcontext) context; /* the primary context, which is kept until the process ends; NULL until needed */
@@ -56,7 +55,6 @@ typedef struct {
     atomic_ullong peers;        /* bit p: kernels of this device can access device p; only for p < 64 */
 } mscclpp_cuda_device_t;
 
-/* The functions of the driver, and its devices. */
 typedef struct {
 #define CUDA_DRIVER_FIELD(field_, function_, version_) PFN_##function_##_v##version_ field_;
     CUDA_DRIVER_ENTRIES(CUDA_DRIVER_FIELD)
@@ -190,7 +188,6 @@ void mscclpp_cuda_check_release(const char *call, cudaError_t error);
 CUresult mscclpp_cuda_check_driver(mscclpp_log_level_t level, const char *call, CUresult result);
 #define DRIVER_CALL(level_, call_) mscclpp_cuda_check_driver((level_), #call_, (call_))
 
-/* Returns the status for an error of the CUDA runtime. */
 static inline mscclpp_status_t mscclpp_cuda_status(cudaError_t error)
 {
     if (cudaSuccess == error) {

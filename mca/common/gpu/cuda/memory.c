@@ -35,8 +35,8 @@ static _Thread_local known_address_t recent[RECENT_MAX];
 static _Thread_local unsigned recent_next;
 
 /*
- * Returns the device that holds the address as plain device memory, or -1 if that is not known. `buffer_id` is the
- * number of the allocation that is at the address now, or 0.
+ * Returns -1 if the address is not known to be plain device memory. `buffer_id` is the number of the allocation that is
+ * at the address now, or 0.
  */
 static int find_known_device(const void *address, unsigned long long buffer_id)
 {
@@ -48,14 +48,14 @@ static int find_known_device(const void *address, unsigned long long buffer_id)
     return -1;
 }
 
-/* Remembers the device of an address, in place of the oldest entry. */
+/* Replaces the oldest entry. */
 static void remember_address(const void *address, unsigned long long buffer_id, int device)
 {
     recent[recent_next % RECENT_MAX] = (known_address_t){address, buffer_id, device};
     ++recent_next;
 }
 
-/* Returns true if this thread has seen plain device memory at the address. That memory may be gone. */
+/* The memory that the thread has seen there may be gone. */
 static bool was_seen_as_device(const void *address)
 {
     for (unsigned i = 0; i < RECENT_MAX; ++i) {
@@ -67,10 +67,10 @@ static bool was_seen_as_device(const void *address)
 }
 
 /*
- * Tells whether an address is device memory; see `is_device` in gpu.h. Usually asks the driver only one question: the
- * allocation's number if the address was device memory before, otherwise the kind of memory. The driver is slowest for
- * addresses that it does not know, so it is not asked about addresses that are certainly host memory. Answers for other
- * host memory are not remembered, because that memory can be unmapped, and CUDA may then use its addresses.
+ * Usually asks the driver only one question: the allocation's number if the address was device memory before, otherwise
+ * the kind of memory. The driver is slowest for addresses that it does not know, so it is not asked about addresses
+ * that are certainly host memory. Answers for other host memory are not remembered, because that memory can be
+ * unmapped, and CUDA may then use its addresses.
  */
 bool mscclpp_cuda_is_device(const void *address, uint64_t *allocation_p)
 {
@@ -105,10 +105,7 @@ bool mscclpp_cuda_is_device(const void *address, uint64_t *allocation_p)
            (CU_MEMORYTYPE_DEVICE == type || 0 != managed);
 }
 
-/*
- * Returns true if kernels of `device`, for which this pinned memory was registered, access it at its host address.
- * Returns false if the device cannot be entered.
- */
+/* `device` is the one for which the pinned memory was registered. Returns false if the device cannot be entered. */
 static bool is_mapped_in_place(const void *address, int device)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -127,7 +124,7 @@ static bool is_mapped_in_place(const void *address, int device)
     return in_place;
 }
 
-/* Finds out how kernels of `device` reach an address by `query`, which is slower and knows all kinds of memory. */
+/* Slower than the questions of find_reach, but knows all kinds of memory. */
 static mscclpp_reach_t reach_by_query(int device, const void *address)
 {
     mscclpp_mem_info_t info;
@@ -140,9 +137,8 @@ static mscclpp_reach_t reach_by_query(int device, const void *address)
 }
 
 /*
- * Finds out how kernels of `device` reach an address, with as few questions to the driver as possible. Most calls pass
- * plain memory of the device's primary context, or pool memory, which has no context. For all other memory, calls
- * reach_by_query. Remembers plain memory that is settled.
+ * Asks the driver as few questions as possible. Most calls pass plain memory of the device's primary context, or pool
+ * memory, which has no context. For all other memory, calls reach_by_query. Remembers plain memory that is settled.
  */
 static mscclpp_reach_t find_reach(int device, const void *address, unsigned long long buffer_id)
 {
@@ -178,10 +174,7 @@ static mscclpp_reach_t find_reach(int device, const void *address, unsigned long
     return MSCCLPP_REACH_HOME;
 }
 
-/*
- * Tells how kernels reach an address; see `reach` in gpu.h. Also settles the allocation, if this has not been done.
- * *reach_p is set even if settling fails; then the error of mscclpp_cuda_settle_buffer is returned.
- */
+/* *reach_p is set even if settling the allocation fails. */
 mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -204,8 +197,8 @@ mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, uint64_t al
 }
 
 /*
- * Describes an allocation; see `query` in gpu.h. Asks the driver for all attributes in one call. Errors are not logged,
- * because an unknown address is simply host memory.
+ * Asks the driver for all attributes in one call. Errors are not logged, because an unknown address is simply host
+ * memory.
  */
 void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
 {
@@ -264,8 +257,8 @@ void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
 }
 
 /*
- * Makes an IPC handle of the whole allocation; see `export_memory` in gpu.h. Returns MSCCLPP_ERR_NOT_SUPPORTED, logged
- * at the debug level at most, for memory without such a handle. After a failure, *handle_p is unchanged.
+ * Makes an IPC handle of the whole allocation. Memory without such a handle is logged at the debug level at most. After
+ * a failure, *handle_p is unchanged.
  */
 mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
 {
@@ -319,10 +312,7 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     return status;
 }
 
-/*
- * Returns true for errors which mean that two devices or two processes cannot reach each other. Any other error is a
- * fault.
- */
+/* These errors mean that two devices or two processes cannot reach each other. Any other error is a fault. */
 static bool is_unreachable(cudaError_t error)
 {
     switch (error) {
@@ -339,10 +329,7 @@ static bool is_unreachable(cudaError_t error)
     }
 }
 
-/*
- * Logs why an import failed, at a level that depends on the cause, and returns the status for the error. Clears the
- * thread's last error.
- */
+/* The level of the message depends on the cause. Clears the thread's last error. */
 static mscclpp_status_t import_error(const char *call, cudaError_t error, const mscclpp_gpu_handle_t *handle,
                                      int device)
 {
@@ -361,9 +348,9 @@ static mscclpp_status_t import_error(const char *call, cudaError_t error, const 
 }
 
 /*
- * Lets kernels of `device`, which has been entered, access another device of this process. Does this only once for each
- * pair of devices, because CUDA treats a second call as an error. The bit is set after the access has been enabled, so
- * a thread that sees the bit has the access. The caller logs the error.
+ * Does this only once for each pair of devices, because CUDA treats a second call as an error. The bit is set after the
+ * access has been enabled, so a thread that sees the bit has the access. `device` must have been entered. The caller
+ * logs the error.
  */
 static cudaError_t enable_peer_access(int device, int peer)
 {
@@ -390,9 +377,9 @@ static cudaError_t enable_peer_access(int device, int peer)
 }
 
 /*
- * Imports memory of this process itself. All devices share one address space, so only the access between devices may be
- * missing. Returns MSCCLPP_ERR_NOT_SUPPORTED if the memory has been freed, or if the devices cannot reach each other.
- * `device` must have been entered.
+ * All devices of a process share one address space, so only the access between devices may be missing. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if the memory has been freed, or if the devices cannot reach each other. `device` must have
+ * been entered.
  */
 static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handle, const cuda_opaque_t *opaque,
                                    void **base_p)
@@ -417,8 +404,8 @@ static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handl
 }
 
 /*
- * Maps memory of a handle; see `import_memory` in gpu.h. Memory of this process needs no mapping. Memory that cannot be
- * reached is logged at the debug level, lack of memory as a warning, and any other failure as an error (import_error).
+ * Memory of this process needs no mapping. Memory that cannot be reached is logged at the debug level, lack of memory
+ * as a warning, and any other failure as an error (import_error).
  */
 mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
@@ -445,7 +432,7 @@ mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle
     return status;
 }
 
-/* Unmaps memory of a peer; see `close_memory` in gpu.h. Memory of this process was not mapped, and stays. */
+/* Memory of this process was not mapped, and stays. */
 void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base)
 {
     mscclpp_cuda_scope_t scope;
@@ -458,8 +445,8 @@ void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, v
 }
 
 /*
- * Exports whole pages as a dma-buf, because the driver exports nothing smaller. The caller closes *fd_p. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED if the driver refuses. The owner's device must have been entered.
+ * The driver exports nothing smaller than whole pages. The caller closes *fd_p. Returns MSCCLPP_ERR_NOT_SUPPORTED if
+ * the driver refuses. The owner's device must have been entered.
  */
 static mscclpp_status_t export_pages(uintptr_t begin, uintptr_t end, int *fd_p)
 {
@@ -489,8 +476,8 @@ static mscclpp_status_t export_pages(uintptr_t begin, uintptr_t end, int *fd_p)
 }
 
 /*
- * Exports whole pages; see `export_dmabuf` in gpu.h. *offset_p is the offset of the memory in them. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED also for 0 bytes, and for memory that is not device memory.
+ * Exports whole pages; *offset_p is the offset of the memory in them. Returns MSCCLPP_ERR_NOT_SUPPORTED also for 0
+ * bytes, and for memory that is not device memory.
  */
 mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, int *fd_p, uint64_t *offset_p)
 {

@@ -36,10 +36,10 @@ bool mscclpp_cuda_is_settled(unsigned long long buffer_id)
 }
 
 /*
- * Waits for the work in one of the current context's default streams. Returns true if the work has ended without an
- * error. Returns false, without waiting, while the stream must not be queried: if any thread captures a stream for
- * which the default stream waits, a query would end the capture. If the work has failed, returns false and stores the
- * error, which is logged, in *result_p.
+ * Returns true if the work in the stream, one of the current context's default streams, has ended without an error.
+ * Returns false, without waiting, while the stream must not be queried: if any thread captures a stream for which the
+ * default stream waits, a query would end the capture. If the work has failed, returns false and stores the error,
+ * which is logged, in *result_p.
  */
 static bool await_default_stream(CUstream stream, CUresult *result_p)
 {
@@ -58,8 +58,8 @@ static bool await_default_stream(CUstream stream, CUresult *result_p)
 }
 
 /*
- * Waits for the work in both default streams of the current context: the one that all threads share, and the calling
- * thread's own. Tries both. Returns true if both have ended well.
+ * The default streams are the one that all threads share, and the calling thread's own. Waits for the second one even
+ * if the first one has failed.
  */
 static bool await_default_streams(CUresult *result_p)
 {
@@ -95,9 +95,8 @@ static bool make_calls_wait(CUresult *result_p)
 
 /*
  * Calls `visit` in the thread's own context, in which the thread made its latest calls, and in `context`, which is the
- * context of the memory's owner. NULL means that there is no such context. Returns true if all calls succeeded.
- * Afterwards, the thread's own context is current again. Meanwhile, the thread's capture mode is relaxed, so that these
- * calls do not end a capture of the application.
+ * context of the memory's owner. NULL means that there is no such context. Meanwhile, the thread's capture mode is
+ * relaxed, so that these calls do not end a capture of the application.
  */
 static bool call_in_contexts(CUcontext context, bool (*visit)(CUresult *), CUresult *result_p)
 {

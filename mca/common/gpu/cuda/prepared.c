@@ -12,8 +12,8 @@ struct mscclpp_gpu_prepared {
 };
 
 /*
- * Captures a launch in a graph, which the caller destroys. Ends the capture even if the launch fails, because otherwise
- * the stream would stay in the capture. After a failure, there is no graph. The device must have been entered.
+ * Ends the capture even if the launch fails, because otherwise the stream would stay in the capture. The caller
+ * destroys the graph; after a failure, there is none. The device must have been entered.
  */
 static cudaError_t capture_launch(int device, cudaStream_t stream, const mscclpp_dev_launch_t *launch,
                                   cudaGraph_t *graph_p)
@@ -33,10 +33,9 @@ static cudaError_t capture_launch(int device, cudaStream_t stream, const mscclpp
 }
 
 /*
- * Makes a graph of one launch, ready to start. Captures it in a stream of the highest priority, because the kernel gets
- * the priority of that stream. Uploads the graph and waits for the upload, so that the first start is as fast as later
- * ones. Failures are logged at the debug level, because the caller can launch the kernel without a graph. The device
- * must have been entered.
+ * Captures the launch in a stream of the highest priority, because the kernel gets the priority of that stream. Waits
+ * for the upload of the graph, so that the first start is as fast as later ones. Failures are logged at the debug
+ * level, because the caller can launch the kernel without a graph. The device must have been entered.
  */
 static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cudaGraphExec_t *exec_p)
 {
@@ -70,8 +69,8 @@ static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cu
 }
 
 /*
- * Prepares a launch; see `launch_prepare` in gpu.h. A failure to enter the device is logged as an error. Others are
- * logged at most at the debug level, because the caller can launch without a graph.
+ * A failure to enter the device is logged as an error. Others are logged at most at the debug level, because the caller
+ * can launch without a graph.
  */
 mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
                                              mscclpp_gpu_prepared_t **prepared_p)
@@ -97,10 +96,7 @@ mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launc
     return MSCCLPP_OK;
 }
 
-/*
- * Starts a prepared launch; see `launch_prepared` in gpu.h. The stream must belong to the device for which the launch
- * was prepared. A failure is logged.
- */
+/* The stream must belong to the device for which the launch was prepared. */
 mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared)
 {
     mscclpp_cuda_scope_t scope;
@@ -114,7 +110,7 @@ mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscc
     return status;
 }
 
-/* Frees the prepared launch in any case. If the device cannot be entered, its graph is leaked. NULL is allowed. */
+/* If the device cannot be entered, the graph is leaked. NULL is allowed. */
 void mscclpp_cuda_prepared_destroy(mscclpp_gpu_prepared_t *prepared)
 {
     mscclpp_cuda_scope_t scope;

@@ -37,10 +37,7 @@ static uint64_t find_server(int device)
     return 0 == server ? 1 : server;
 }
 
-/*
- * Describes a device: name, UUID, multiprocessors, PCI bus address, and MPS server. Returns MSCCLPP_ERR_DEVICE if the
- * driver fails. After a failure, *info_p is unchanged.
- */
+/* After a failure, *info_p is unchanged. */
 static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -78,9 +75,8 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 }
 
 /*
- * Tells whether lines arrive as a whole; see `keeps_lines` in gpu.h. CUDA does not report whether lines arrive as a
- * whole. Native atomics between the devices are taken as the sign, because NVLink has them and PCIe does not. Devices
- * before compute capability 7.0 count as unable.
+ * CUDA does not report whether lines arrive as a whole. Native atomics between the devices are taken as the sign,
+ * because NVLink has them and PCIe does not. Devices before compute capability 7.0 count as unable.
  */
 static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
 {
@@ -110,9 +106,8 @@ static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
 }
 
 /*
- * Loads all kernels on a device, once, so that no later launch has to load one. After a failure, which is logged, the
- * next call tries again. The device is entered before the lock is taken, because entering may take the same lock to
- * create the context.
+ * After a failure, which is logged, the next call tries again. The device is entered before the lock is taken, because
+ * entering may take the same lock to create the context.
  */
 static mscclpp_status_t cuda_preload(int device)
 {
@@ -137,8 +132,8 @@ static mscclpp_status_t cuda_preload(int device)
 }
 
 /*
- * Zeroes memory, and waits until this is complete. Uses a new stream, because the default stream would wait for the
- * application's work, and must not be used during a capture. Failures are logged.
+ * Uses a new stream, because the default stream would wait for the application's work, and must not be used during a
+ * capture. Waits until the memory is zero.
  */
 static cudaError_t zero_memory(void *address, size_t size)
 {
@@ -163,10 +158,6 @@ static cudaError_t zero_memory(void *address, size_t size)
  */
 #define LARGE_PAGE ((size_t)2 << 20)
 
-/*
- * Allocates zeroed device memory. A shortage of memory is logged as a warning, any other failure as an error. After a
- * failure, nothing is left.
- */
 static mscclpp_status_t cuda_device_alloc(int device, size_t size, void **address_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -213,10 +204,7 @@ static void cuda_device_free(int device, void *address)
     }
 }
 
-/*
- * Allocates zeroed pinned memory that the CPU and the kernels of all devices can access. After a failure, which is
- * logged, nothing is left.
- */
+/* Kernels of all devices can access the memory. */
 static mscclpp_status_t cuda_host_alloc(size_t size, void **host_address_p, void **device_address_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -259,8 +247,8 @@ static void cuda_host_free(void *host_address)
 }
 
 /*
- * Pins memory of the process, so that kernels of all devices can access it. Failures of CUDA's calls are logged at the
- * info level, because callers can manage without pinned memory. After a failure, nothing is pinned.
+ * Kernels of all devices can access the memory. Failures of CUDA's calls are logged at the info level, because callers
+ * can manage without pinned memory. After a failure, nothing is pinned.
  */
 static mscclpp_status_t cuda_host_register(void *host_address, size_t size, void **device_address_p)
 {

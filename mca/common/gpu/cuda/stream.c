@@ -21,8 +21,8 @@ cudaStream_t mscclpp_cuda_native_stream(const mscclpp_gpu_stream_t *stream)
 }
 
 /*
- * Allocates temporary memory; see `temp_alloc` in gpu.h. On devices without pools, uses cudaMalloc, whose memory can be
- * used at once. A failure is logged, and *address_p is then unchanged.
+ * On devices without pools, uses cudaMalloc, whose memory can be used at once. After a failure, *address_p is
+ * unchanged.
  */
 mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
 {
@@ -49,10 +49,7 @@ mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t si
     return mscclpp_cuda_status(error);
 }
 
-/*
- * Frees temporary memory when the work that is in the stream now has ended. If the device cannot be entered, the memory
- * is leaked. NULL is allowed.
- */
+/* If the device cannot be entered, the memory is leaked. NULL is allowed. */
 void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 {
     mscclpp_cuda_scope_t scope;
@@ -68,10 +65,7 @@ void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
     mscclpp_cuda_leave(&scope);
 }
 
-/*
- * Makes our stream for a CUDA stream. With `owned`, destroying our stream also destroys the CUDA stream. After a
- * failure, which is logged, the CUDA stream still exists.
- */
+/* With `owned`, destroying our stream also destroys the CUDA stream. After a failure, the CUDA stream still exists. */
 static mscclpp_status_t make_stream(int device, cudaStream_t native, bool owned, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_gpu_stream_t *stream = malloc(sizeof(*stream));
@@ -88,8 +82,8 @@ static mscclpp_status_t make_stream(int device, cudaStream_t native, bool owned,
 }
 
 /*
- * Makes a stream of the highest priority. With a lower priority, blocks of the application's kernels that wait for a
- * multiprocessor would delay our kernels, and thereby a peer. After a failure, which is logged, nothing is left.
+ * The stream has the highest priority. With a lower one, blocks of the application's kernels that wait for a
+ * multiprocessor would delay our kernels, and thereby a peer.
  */
 mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
 {
@@ -118,7 +112,7 @@ mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **s
     return status;
 }
 
-/* Destroys a stream that was created here, or only the wrapper of a stream of the application. NULL is allowed. */
+/* NULL is allowed. */
 void mscclpp_cuda_stream_destroy(mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;
@@ -149,8 +143,8 @@ mscclpp_status_t mscclpp_cuda_stream_ask(int device, void *native, mscclpp_gpu_a
 }
 
 /*
- * Returns true if work that is put into the stream becomes part of a graph that is being captured, or if no work may be
- * put into the stream. Returns false if the device cannot be entered. Later work then fails as well.
+ * Returns true also if no work may be put into the stream. Returns false if the device cannot be entered; later work
+ * then fails as well.
  */
 bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
 {
@@ -171,9 +165,8 @@ bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
 }
 
 /*
- * Makes the graph that is being captured in the stream call `release` when the graph is destroyed. If the stream is not
- * being captured, returns an error and never calls `release`. The device must have been entered. If the graph does not
- * accept the user object, that object is leaked, because destroying it would call `release`.
+ * Returns an error, and never calls `release`, if the stream is not being captured. If the graph does not accept the
+ * user object, that object is leaked, because destroying it would call `release`. The device must have been entered.
  */
 static CUresult retain_in_graph(const mscclpp_cuda_driver_t *driver, CUstream stream, CUhostFn release, void *object)
 {
@@ -192,10 +185,7 @@ static CUresult retain_in_graph(const mscclpp_cuda_driver_t *driver, CUstream st
     return driver->graph_retain_user_object(graph, reference, 1, CU_GRAPH_USER_OBJECT_MOVE);
 }
 
-/*
- * Keeps an object as long as a graph; see `retain` in gpu.h. Returns MSCCLPP_ERR_NOT_SUPPORTED, without a log line, for
- * any failure; `release` is then never called.
- */
+/* Returns MSCCLPP_ERR_NOT_SUPPORTED, without a log line, for any failure; `release` is then never called. */
 mscclpp_status_t mscclpp_cuda_retain(mscclpp_gpu_stream_t *stream, void (*release)(void *object), void *object)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -211,9 +201,6 @@ mscclpp_status_t mscclpp_cuda_retain(mscclpp_gpu_stream_t *stream, void (*releas
     return CUDA_SUCCESS == result ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/*
- * Returns MSCCLPP_OK if all work in the stream has ended, MSCCLPP_IN_PROGRESS if it has not, or the error of the work.
- */
 mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;
@@ -233,7 +220,6 @@ mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream)
     return status;
 }
 
-/* Waits until all work in the stream has ended. Returns the error of that work. */
 mscclpp_status_t mscclpp_cuda_stream_sync(mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;
@@ -246,10 +232,7 @@ mscclpp_status_t mscclpp_cuda_stream_sync(mscclpp_gpu_stream_t *stream)
     return status;
 }
 
-/*
- * Queues a copy in the stream, between any kinds of memory. Returns the error of queueing; an error of the copy itself
- * appears later.
- */
+/* Returns the error of queueing; an error of the copy itself appears later. */
 mscclpp_status_t mscclpp_cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
     mscclpp_cuda_scope_t scope;
@@ -267,7 +250,6 @@ mscclpp_status_t mscclpp_cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const
     return status;
 }
 
-/* Makes the copies one after another, up to the first failure. */
 static mscclpp_status_t copy_one_by_one(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -286,9 +268,8 @@ static mscclpp_status_t copy_one_by_one(mscclpp_gpu_stream_t *stream, const mscc
 static atomic_bool has_batches = true;
 
 /*
- * Makes a batch of copies; see `copy_batch` in gpu.h. Makes the copies one by one if there is only one, or more than
- * BATCH_MAX. Does so, too, if any batch of this process has failed before. Copies of 0 bytes, and of memory onto
- * itself, are left out. `attributes` apply from the copy with index `first` on, which means to all of them.
+ * Makes the copies one by one if there is only one, or more than BATCH_MAX. Does so, too, if any batch of this process
+ * has failed before. `attributes` apply from the copy with index `first` on, which means to all of them.
  */
 mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
 {
@@ -337,10 +318,7 @@ mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const msc
 /* The largest pitch, in bytes, that the runtime takes. */
 #define PITCH_MAX ((size_t)INT_MAX)
 
-/*
- * Copies rows of `width` bytes; rows are `pitch` bytes apart. If the pitch is too large for the runtime, copies the
- * rows one by one. Returns the first error.
- */
+/* If the pitch is too large for the runtime, copies the rows one by one. */
 mscclpp_status_t mscclpp_cuda_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
                                         size_t width, size_t rows)
 {
@@ -366,9 +344,7 @@ mscclpp_status_t mscclpp_cuda_copy_rows(mscclpp_gpu_stream_t *stream, void *to, 
     return status;
 }
 
-/*
- * Creates an event without timing, because only its order is needed. After a failure, which is logged, nothing is left.
- */
+/* The event has no timing, because only its order is needed. */
 mscclpp_status_t mscclpp_cuda_event_create(int device, mscclpp_gpu_event_t **event_p)
 {
     mscclpp_gpu_event_t *event;
@@ -398,9 +374,7 @@ leave:
     return status;
 }
 
-/*
- * Frees the event in any case. If the device cannot be entered, the underlying CUDA event is leaked. NULL is allowed.
- */
+/* If the device cannot be entered, the CUDA event is leaked. NULL is allowed. */
 void mscclpp_cuda_event_destroy(mscclpp_gpu_event_t *event)
 {
     mscclpp_cuda_scope_t scope;
@@ -415,7 +389,7 @@ void mscclpp_cuda_event_destroy(mscclpp_gpu_event_t *event)
     free(event);
 }
 
-/* Records the event after the work that is in the stream now. The stream must be of the event's device. */
+/* The stream must be of the event's device. */
 mscclpp_status_t mscclpp_cuda_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;
@@ -428,10 +402,6 @@ mscclpp_status_t mscclpp_cuda_event_record(mscclpp_gpu_event_t *event, mscclpp_g
     return status;
 }
 
-/*
- * Returns MSCCLPP_OK if the work before the event has ended, MSCCLPP_IN_PROGRESS if it has not, or the error of that
- * work.
- */
 mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event)
 {
     mscclpp_cuda_scope_t scope;
@@ -451,10 +421,7 @@ mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event)
     return status;
 }
 
-/*
- * Queues a kernel in the stream. A failure is logged with the kernel's grid. Clears the thread's last error in that
- * case, because the application could mistake it for its own.
- */
+/* After a failure, clears the thread's last error, because the application could mistake it for its own. */
 mscclpp_status_t mscclpp_cuda_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
     mscclpp_cuda_scope_t scope;

@@ -36,8 +36,9 @@ mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *param
 /*
  * Checks that the card is of this kind, comes from this peer, and is within its allocation, because it comes from
  * another process. If it is not, returns MSCCLPP_ERR_INVALID; otherwise fails as mscclpp_mapping_get does.
- *  Memory of this process that is mapped at its own address is lent: the id of its buffer tells later whether the
- *  memory still exists.
+ *
+ * Memory of this process that is mapped at its own address is lent: the id of its buffer tells later whether the
+ * memory still exists.
  */
 mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                      int peer, const void *bytes, size_t length, mscclpp_window_t *window_p)

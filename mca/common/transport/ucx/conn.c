@@ -33,7 +33,8 @@ static void free_conn(mscclpp_conn_t *conn)
 /*
  * conn_connect later gives the connection memory for messages and an endpoint. The size of its landing memory is the
  * parameter bounce_size, rounded down to a multiple of UCX_CHUNKS aligned chunks.
- *  Returns MSCCLPP_ERR_SYSTEM if the instance is stranded.
+ *
+ * Returns MSCCLPP_ERR_SYSTEM if the instance is stranded.
  */
 mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {

@@ -172,8 +172,9 @@ static void begin_slots(mscclpp_conn_t *conn)
 /*
  * A slot takes two work requests, for which the queue must have room: the data and, if the data goes to landing memory,
  * the header with a message.
- *  Messages fill the peer's slots in turn. The next slot is certainly free: each message that is not acknowledged keeps
- *  a slot of this side in use, and there are only SLOTS of them.
+ *
+ * Messages fill the peer's slots in turn. The next slot is certainly free: each message that is not acknowledged keeps
+ * a slot of this side in use, and there are only SLOTS of them.
  */
 static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t index)
 {
@@ -240,7 +241,8 @@ static bool can_begin(mscclpp_conn_t *conn)
  * Takes the slots that are free now; progress takes the others later. Returns MSCCLPP_IN_PROGRESS, with nothing put,
  * while an earlier put still waits for slots, for room in the queue or for another rail. Otherwise returns the
  * connection's status.
- *  conn->bounce exists, because region_create or remote_create has found that the memory is bounced.
+ *
+ * conn->bounce exists, because region_create or remote_create has found that the memory is bounced.
  */
 mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           const mscclpp_region_t *region, uint64_t from, uint64_t length)
@@ -350,8 +352,9 @@ static bool start_copy(mscclpp_conn_t *conn, void *to, const void *from, size_t 
 /*
  * The CPU cannot access the word, so it is copied to the slot, changed there, and copied back. No other message of this
  * instance is executed meanwhile.
- *  The caller calls this function again in each round until it returns true. If a copy cannot be started, the
- *  connection breaks, which also gives up the add.
+ *
+ * The caller calls this function again in each round until it returns true. If a copy cannot be started, the
+ * connection breaks, which also gives up the add.
  */
 static bool step_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
 {

@@ -64,8 +64,9 @@ mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int p
 
 /*
  * After the wait the queue pair may be destroyed, because everything that the peer might request again has arrived.
- *  Dead peers do not answer. All waits for them together end with the instance's patience. But each good-bye may wait
- *  at least GOOD_BYE_SECONDS, so that live peers are told even if dead ones have used up the patience.
+ *
+ * Dead peers do not answer. All waits for them together end with the instance's patience. But each good-bye may wait
+ * at least GOOD_BYE_SECONDS, so that live peers are told even if dead ones have used up the patience.
  */
 static void say_good_bye(mscclpp_conn_t *conn)
 {
@@ -176,9 +177,10 @@ static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_wants_atom
 
 /*
  * Connects only the rails that both sides have.
- *  Returns MSCCLPP_ERR_INVALID if the address is invalid or the connection is already connected. Returns
- *  MSCCLPP_ERR_NOT_SUPPORTED if the modes or the ports do not match. After a failure, the connection can only be
- *  destroyed.
+ *
+ * Returns MSCCLPP_ERR_INVALID if the address is invalid or the connection is already connected. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if the modes or the ports do not match. After a failure, the connection can only be
+ * destroyed.
  */
 mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {

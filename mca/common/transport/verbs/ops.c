@@ -22,8 +22,9 @@ static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
 /*
  * From or into bounced memory, a put goes through slots. If the peer has left, succeeds without putting anything. If
  * the connection is broken, returns its status.
- *  Returns MSCCLPP_ERR_INVALID if the connection is not connected, or if the put exceeds a region. Returns
- *  MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put must be sent first or the queue is full.
+ *
+ * Returns MSCCLPP_ERR_INVALID if the connection is not connected, or if the put exceeds a region. Returns
+ * MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put must be sent first or the queue is full.
  */
 mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                    mscclpp_region_t *region, uint64_t from, uint64_t length)
@@ -153,7 +154,8 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
  * The ticket is the number of rail 0's last work request, whose completion is requested. Data that is not sent over
  * rail 0 alone, but in stripes or slots, must have arrived first. Until then, returns MSCCLPP_IN_PROGRESS, as it does
  * while a put waits to be posted or the queue has no room.
- *  Once the peer has left, all requests count as completed, and so does the ticket.
+ *
+ * Once the peer has left, all requests count as completed, and so does the ticket.
  */
 mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {

@@ -291,9 +291,10 @@ static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscc
 
 /*
  * The connection's mode must be set.
- *  Returns MSCCLPP_ERR_NOT_SUPPORTED if packets cannot travel between the two ports. Returns the connection's status if
- *  posting the receive requests has broken the connection. If the device refuses a step, returns MSCCLPP_ERR_NO_MEMORY
- *  or MSCCLPP_ERR_SYSTEM. After a failure, the queue pair can only be destroyed.
+ *
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED if packets cannot travel between the two ports. Returns the connection's status if
+ * posting the receive requests has broken the connection. If the device refuses a step, returns MSCCLPP_ERR_NO_MEMORY
+ * or MSCCLPP_ERR_SYSTEM. After a failure, the queue pair can only be destroyed.
  */
 mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
