@@ -3,22 +3,28 @@
  * independently: in several threads, or early (before anybody waits for them). A process has one slot for such kernels;
  * a kernel starts only when its team holds the slot.
  *
- * Why only one slot: two such kernels at a time could deadlock. Some driver calls, such as freeing memory, wait for all
- * kernels of the process, and no kernel starts until they return. Say process P runs kernel A and process Q runs kernel
- * B, and each waits for the other process to start the same kernel. If a thread of each process now frees memory,
- * neither kernel starts. A single thread does the same if it frees memory while early kernels run. With one slot this
- * cannot happen: a process that has not started the awaited kernel runs no other kernel that a driver call would wait
- * for.
+ * Why only one slot: two such kernels at a time could deadlock.
+ * 1. Some driver calls, such as freeing memory, wait for all kernels of the process, and no kernel starts until they
+ *    return.
+ * 2. Say process P runs kernel A and process Q runs kernel B, and each waits for the other process to start the same
+ *    kernel. If a thread of each process now frees memory, neither kernel starts. A single thread does the same if it
+ *    frees memory while early kernels run.
+ * 3. With one slot this cannot happen: a process that has not started the awaited kernel runs no other kernel that a
+ *    driver call would wait for.
  *
  * Why all processes admit teams in the same order: early kernels of several communicators could wait for one another in
  * a circle if each rank started them in its own order. To find that order, the ranks must meet once more.
  *
- * A pledge saves that meeting on one node. A call pledges the slot of its process as it arrives. If all ranks have
- * pledged their slots, and no pledge has been revoked when the last rank arrives, the pledges are granted: the call has
- * the slot on every rank. So a process in which one thread calls, or starts calls, need not take turns. A pledge must
- * not keep other calls waiting, since a late rank may wait for one of these before it arrives. So a call that needs the
- * slot revokes the pledge. Granting and revoking are one atomic step on a word that the ranks of the team share, so all
- * ranks see the same outcome.
+ * A pledge saves that meeting on one node:
+ * 1. A call pledges the slot of its process as it arrives.
+ * 2. If all ranks have pledged their slots, and no pledge has been revoked when the last rank arrives, the pledges are
+ *    granted: the call has the slot on every rank. So a process in which one thread calls, or starts calls, need not
+ *    take turns.
+ * 3. A pledge must not keep other calls waiting, since a late rank may wait for one of these before it arrives. So a
+ *    call that needs the slot revokes the pledge.
+ *
+ * Granting and revoking are one atomic step on a word that the ranks of the team share, so all ranks see the same
+ * outcome.
  */
 #ifndef MCA_COMMON_GROUP_ADMISSION_H
 #define MCA_COMMON_GROUP_ADMISSION_H

@@ -101,9 +101,8 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
 }
 
 /*
- * Takes a vote of all nodes. Every rank of a node passes the same `yes`. The first ranks of the nodes send one another
- * the votes of their nodes. *all_yes_p becomes true if all nodes voted yes. Returns the error of the wait; *all_yes_p
- * is then false.
+ * Every rank of a node passes the same `yes`. The first ranks of the nodes send one another the votes of their nodes.
+ * *all_yes_p becomes true if all nodes voted yes. Returns the error of the wait; *all_yes_p is then false.
  *
  * The result stays on the board until all ranks of the node have come to the next vote, before which the ranks of a
  * node wait for one another. While votes of other nodes are missing, the first rank counts the votes again in each
@@ -139,8 +138,8 @@ static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait
 }
 
 /*
- * Takes one vote on slots: tells the other ranks whether this rank has its slot, and waits for the votes of all ranks.
- * *all_yes_p becomes true if all ranks have their slots. Returns the error of the wait; *all_yes_p is then false.
+ * Tells the other ranks whether this rank has its slot, and waits for the votes of all ranks. *all_yes_p becomes true
+ * if all ranks have their slots. Returns the error of the wait; *all_yes_p is then false.
  *
  * A rank's word on the board is 2 * the number of the vote, + 1 for yes. Votes alternate between two words, because a
  * rank that knows a result may publish its next vote while other ranks still read this one. No rank gets two votes

@@ -68,8 +68,8 @@ static bool is_in_set(uint64_t absent_set, int rank)
 #define LATE_ENTRY_BYTES 16
 
 /*
- * Writes a list of the absent ranks of other nodes. Takes them from the lines of all ranks of this node, because each
- * rank sees only the nodes that send to it. Returns the length of the text, or 0 if no absent rank has been reported.
+ * The ranks come from the lines of all ranks of this node, because each rank sees only the nodes that send to it.
+ * Returns the length of the text, or 0 if no absent rank has been reported.
  */
 static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
 {
@@ -101,8 +101,8 @@ static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
 }
 
 /*
- * Returns true if this rank waits for `rank`, because the word of `rank` has not reached the awaited number. If the
- * wait has no such words, `rank` is late if it has not come to the call.
+ * A rank is late if its word has not reached the awaited number or, if the wait has no such words, if it has not come
+ * to the call.
  */
 static bool is_late(const mscclpp_group_wait_t *wait, int rank)
 {

@@ -5,30 +5,27 @@
  * now does the same as one that a graph repeats. Both may follow one another in any order.
  *
  * The rules by which queued kernels start:
- *
  * 1. A queued kernel may start at any time, and then waits on the device for the same operation of the other ranks,
- *    with a deadline. Other ranks may have started queued kernels of other teams first. The kernels of all teams of a
- *    process must be able to run at the same time. Otherwise ranks could wait for one another in a circle. A call
- *    cannot wait for free multiprocessors when it is queued, so blocks are reserved when the team is made. Each team
- *    gets a fixed number of blocks, equal on all ranks. All teams together get at most a quarter of the blocks that a
- *    GPU can run at once, and the first team gets half of that. A team that cannot reserve its blocks on some rank is
- *    not made on any rank. Another quarter is for early kernels (run/early.c). Those that begin after the first
- *    reservation run one at a time, beside at most one that has begun before. Half of the GPU stays with calls that the
- *    host waits for.
- *
+ *    with a deadline. Other ranks may have started queued kernels of other teams first. So the kernels of all teams of
+ *    a process must be able to run at the same time. Otherwise ranks could wait for one another in a circle.
+ *    - A call cannot wait for free multiprocessors when it is queued, so blocks are reserved when the team is made.
+ *      Each team gets a fixed number of blocks, equal on all ranks. A team that cannot reserve its blocks on some rank
+ *      is not made on any rank.
+ *    - All teams together get at most a quarter of the blocks that a GPU can run at once, and the first team gets half
+ *      of that.
+ *    - Another quarter is for early kernels (run/early.c). Those that begin after the first reservation run one at a
+ *      time, beside at most one that has begun before.
+ *    - Half of the GPU stays with calls that the host waits for.
  * 2. The kernels of one team run one after another on each rank, in the same order on all ranks. The application
  *    ensures this by the order of its streams or graphs. If two run at the same time, they use the same flags; the
  *    device notices this, and the team fails with a message.
- *
  * 3. Teams whose ranks take turns on a GPU are not made: a kernel could wait for one that cannot run. On several nodes
  *    a thread of the proxy serves the kernels, since no host waits for them. They send no packets between nodes: the
  *    area of these is renewed by hosts only.
- *
  * 4. Calls that wait for all kernels of a device must not stand between queued kernels of several teams, unless all
  *    ranks queue these kernels in the same order. Such calls allocate and free memory without a stream, or load
  *    modules. This library makes such calls when a team is made or ends, and when its scratch grows. It also makes them
  *    when an execution plan gets memory for a new size, and when buffers of a request or a captured call are mapped.
- *
  * 5. Kernels in streams that share a hardware queue run one after another, and the application's streams are not known
  *    beforehand. So an application that queues calls of several communicators in different orders on different ranks
  *    needs a hardware queue for each stream. CUDA gives a process 8, and fewer to a client of MPS, unless

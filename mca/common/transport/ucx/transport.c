@@ -1,17 +1,20 @@
 /*
  * The transport over UCX, on all that UCX supports: RDMA devices, shared memory, TCP.
  *
- * How bytes are sent. Host memory is written directly into the peer's memory (ucp_put_nbx) if an RDMA device does that.
- * Everything else goes as numbered active messages, which the receiver's CPU executes in the order of the numbers
- * (bounce.c, receive.c): it copies the bytes of a put to their target, unless they could go there directly; before a
- * signal it waits for these copies to end; then it adds to the token. A put's message may carry the signal that follows
- * it.
+ * How bytes are sent:
+ * - Host memory is written directly into the peer's memory (ucp_put_nbx) if an RDMA device does that.
+ * - Everything else goes as numbered active messages, which the receiver's CPU executes in the order of the numbers
+ *   (bounce.c, receive.c). It copies the bytes of a put to their target, unless they could go there directly. Before a
+ *   signal it waits for these copies to end, and then adds to the token. A put's message may carry the signal that
+ *   follows it.
  *
- * Why data is visible before its signal. UCX keeps no order between its puts and messages, which may use different
- * lanes and devices. ucp_worker_fence does not help: it orders one interface, but not one lane against another, and
- * some versions of UCX wait in it. So after puts, a signal or an add is sent only once a ucp_ep_flush_nbx has ended
- * that began after them; the puts are then in the peer's memory. Later operations wait, so that an old put cannot
- * overtake a new one across a signal. Puts between two signals are not ordered, so they must not overlap.
+ * Why data is visible before its signal:
+ * 1. UCX keeps no order between its puts and messages, which may use different lanes and devices. ucp_worker_fence does
+ *    not help: it orders one interface, but not one lane against another, and some versions of UCX wait in it.
+ * 2. So after puts, a signal or an add is sent only once a ucp_ep_flush_nbx has ended that began after them; the puts
+ *    are then in the peer's memory.
+ * 3. Later operations wait, so that an old put cannot overtake a new one across a signal. Puts between two signals are
+ *    not ordered, so they must not overlap.
  *
  * Signals and adds are not atomic operations of UCX. Newer versions (seen with 1.16 and 1.18) refuse those on endpoints
  * that report lost peers. Without these reports, a killed peer would become a hang.

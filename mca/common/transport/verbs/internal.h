@@ -5,30 +5,28 @@
  * one queue pair for each rail that both sides have, from rail i of one side to rail i of the other. Only the stripes
  * of large puts use other rails than rail 0.
  *
- * A signal never overtakes its data. The peer executes the requests of a queue pair in the order in which they were
- * posted. So a FETCH_ADD on the token, or the completion of a WRITE_WITH_IMM, comes after the earlier writes on that
- * queue pair. The token memory is registered without relaxed ordering. So the update of a token is a strongly ordered
- * write, and overtakes no data between HCA and memory, whatever the data's own region allows. A stripe on another rail
- * ends with a read of its last byte. The read pushes the writes before it, so its completion says that they are in
- * memory. Only then may a signal be posted on rail 0.
- *
- * Data in device memory and tokens in host memory take different paths. A kernel reads the token over the PCIe link
- * that the data took, so it gets the answer after the data. A GPU that reaches host memory over another link needs its
- * tokens in device memory (mode atomic).
+ * Why a signal never overtakes its data:
+ * 1. The peer executes the requests of a queue pair in the order in which they were posted. So a FETCH_ADD on the
+ *    token, or the completion of a WRITE_WITH_IMM, comes after the earlier writes on that queue pair.
+ * 2. A stripe on another rail ends with a read of its last byte. The read pushes the writes before it, so its
+ *    completion says that they are in memory. Only then may a signal be posted on rail 0.
+ * 3. The token memory is registered without relaxed ordering. So the update of a token is a strongly ordered write, and
+ *    overtakes no data between HCA and memory, whatever the data's own region allows.
+ * 4. A kernel reads a token in host memory over the PCIe link that the data took, so it gets the answer after the data.
+ *    A GPU that reaches host memory over another link needs its tokens in device memory (mode atomic).
  *
  * A flush completes when the peer's HCA has acknowledged everything: the sources are free and nothing was lost. It does
  * not say that the data can be read; a kernel that reads the data waits for a signal.
  *
- * Data regions may be registered with relaxed ordering (parameter verbs_relaxed_ordering): the specification keeps
- * completions and atomics behind the data even so. But two puts into the same bytes with no signal in between may then
- * arrive in either order, so it is off by default.
+ * Data regions may be registered with relaxed ordering (parameter verbs_relaxed_ordering), because the specification
+ * keeps completions and atomics behind the data even so. It is off by default: two puts into the same bytes with no
+ * signal in between could then arrive in either order.
  *
  * Device memory is registered as a dma-buf, or else through the kernel module for its HCAs. If neither works, or if a
  * parameter says so, it is copied through pinned host memory (bounced, verbs/bounce.h). An instance finds out which way
  * works once, when it is made.
  *
  * How signals reach tokens:
- *
  * - atomic: FETCH_ADD by the peer's HCA. It is atomic only among operations of one HCA, so rail 0 of a rank serves all
  *   its tokens, and the CPU never writes them. For the same reason adds to a word are atomic only among the connections
  *   of one instance; two instances of a process may use different HCAs.
@@ -38,10 +36,12 @@
  * write the same token.
  *
  * Both modes have control messages: a WRITE_WITH_IMM of 0 bytes whose number is not a token's. A good-bye keeps the end
- * of a connection from looking like a failure. A side that has received all it waited for may destroy its queue pair
- * while the other side still waits for acknowledgements. After all its retries the other side would report that the
- * peer does not answer. So a side says good-bye before it destroys a connection, and waits until the peer's HCA, not
- * the peer, has taken it. A side that receives a good-bye treats everything it has sent as arrived or unwanted.
+ * of a connection from looking like a failure:
+ * 1. A side that has received all it waited for may destroy its queue pair while the other side still waits for
+ *    acknowledgements. After all its retries the other side would report that the peer does not answer.
+ * 2. So a side says good-bye before it destroys a connection, and waits until the peer's HCA, not the peer, has taken
+ *    it.
+ * 3. A side that receives a good-bye treats everything it has sent as arrived or unwanted.
  *
  * The receiver's progress refills the receive queues. If a sender outruns it, the HCA rejects the message and the
  * sender retries forever (verbs_rnr_retry 7). Unlike credits this needs no message back and cannot deadlock two ranks
