@@ -48,8 +48,7 @@ static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_
     return choice->tile != 0;
 }
 
-/* Returns HUGE_VAL if there is no such schedule. `tile`: the most bytes of a tile; 0: those of the transport's figures.
- */
+/* `tile`: the most bytes of a tile; 0: those of the transport's figures. HUGE_VAL: there is no such schedule. */
 static double estimate_cost(const mscclpp_select_input_t *input, mscclpp_schedule_kind_t kind, int pattern,
                             uint64_t block_bytes, uint32_t radix, uint64_t tile)
 {

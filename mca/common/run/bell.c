@@ -42,6 +42,7 @@ static const mscclpp_dev_block_t *block_of(const mscclpp_dev_blocks_args_t *bloc
     return i < nranks ? &blocks->send[i] : &blocks->recv[i - nranks];
 }
 
+/* Relaxed stores are enough: the words of the bell are released afterwards, or the kernel is launched afterwards. */
 void mscclpp_bell_write_lists(mscclpp_dev_mailbox_t *mailbox, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_blocks_args_t *blocks = launch->args;
@@ -75,6 +76,7 @@ static bool ring_lists(mscclpp_dev_mailbox_t *mailbox, uint64_t flag, const mscc
     return true;
 }
 
+/* Relaxed stores are enough, because the kernel is launched afterwards. */
 void mscclpp_bell_clear(mscclpp_dev_mailbox_t *mailbox, uint64_t number)
 {
     int i;

@@ -47,6 +47,7 @@ static bool side_by_side;
 /* This process has queued a kernel in a stream of the application. Such kernels may be waiting for other ranks. */
 static bool has_enqueued;
 
+/* Stores only once: later calls do not write to a cache line that other threads read. */
 void mscclpp_linger_note_enqueue(void)
 {
     if (!__atomic_load_n(&has_enqueued, __ATOMIC_RELAXED)) {

@@ -40,6 +40,7 @@ static bool is_closed_by_all(const mscclpp_team_t *team)
     return true;
 }
 
+/* The numbers only grow, so the sum changes with every further report. */
 static uint64_t count_reports(const mscclpp_team_t *team)
 {
     const mscclpp_dev_mailbox_t *mailbox = team->runner.mailbox;
