@@ -261,6 +261,11 @@ cases_nodes_named() {
         --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 later
     run_logging "nodes:named:timeout" 2 "$late$last(;|$)" 60 -n "$n" "${nodes[@]}" --mca coll_mscclpp_transport ucx \
         --mca coll_mscclpp_timeout 1 "$bindir/test_late" timeout 7 later
+    # In the agreement before a call whose sizes only two ranks know, where all ranks hear of all others.
+    run_logging "nodes:named:warn:alltoallv" 1 "agreement.*$late$last$" 60 -n "$n" "${nodes[@]}" \
+        --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 later alltoallv
+    run_logging "nodes:named:timeout:alltoallv" 2 "agreement.*$late$last(;|$)" 60 -n "$n" "${nodes[@]}" \
+        --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 9 later alltoallv
     if { wanted nodes:named:killed:shm || wanted nodes:named:killed:ucx; } && ! lets_others_go_on; then
         skip nodes:named:killed:shm "this mpirun ends all ranks where one is killed"
         skip nodes:named:killed:ucx "this mpirun ends all ranks where one is killed"

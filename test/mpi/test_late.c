@@ -41,7 +41,7 @@ static const char *const colls[] = {"allreduce", "bcast",     "reduce",
                                     "gather",    "scatter",   "allgather",
                                     "alltoall",  "alltoallv", "reduce_scatter_block",
                                     "scan",      "gatherv",   "scatterv"};
-enum { COLLS = sizeof(colls) / sizeof(colls[0]), RANKS_MAX = 16 };
+enum { COLLS = sizeof(colls) / sizeof(colls[0]), RANKS_MAX = 32 };
 
 static int coll; /* what is called, by number in `colls` */
 

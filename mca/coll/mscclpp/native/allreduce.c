@@ -63,7 +63,8 @@ int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char
         /* This is reported once, because an application that continues under MPI_ERRORS_RETURN may make many calls. */
         module->told_broken = true;
         /* There may be thousands of ranks. If a peer has named the failure, that peer logs this as an error, too. */
-        mscclpp_log(mscclpp_team_peer_reports(module->team) ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR,
+        mscclpp_log(module->peer_reports || mscclpp_team_peer_reports(module->team) ? MSCCLPP_LOG_INFO
+                                                                                    : MSCCLPP_LOG_ERROR,
                     "%s: %s call %llu: an earlier call failed, which broke the communicator for device buffers; this "
                     "and further calls on them return an error",
                     mca_coll_mscclpp_comm_name(module->comm), collective, (unsigned long long)module->current_call);

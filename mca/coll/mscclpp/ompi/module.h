@@ -199,6 +199,7 @@ typedef struct mca_coll_mscclpp_module_t {
                                              collectives */
     bool in_ompi_call; /* a call that Open MPI itself makes is being served; such calls are not compared */
     bool enabled;      /* the module has functions in the communicator's table */
+    bool peer_reports; /* another rank has given up the agreement of a call, and logs what follows from it */
     bool told_broken;  /* the BROKEN state has been reported */
     mca_coll_mscclpp_team_state_t team_state;
     unsigned undecided_calls;        /* calls, before there was a team, in which some ranks may have passed no data */

@@ -3,7 +3,8 @@
  *
  * Open MPI's all-reduce does not tell which ranks are missing. So a rank that has waited long tells all others that it
  * waits, and each rank that waits in the same agreement then tells all others, too. Ranks that have not done so are
- * late. These messages reach a late rank when it no longer needs them. The next agreement tells all ranks that there
+ * late. All ranks that wait know that alike, so the first of them alone names the late ones, and the others log
+ * nothing. These messages reach a late rank when it no longer needs them. The next agreement tells all ranks that there
  * are such messages, and they throw them away.
  */
 #include "mca/coll/mscclpp/oob/agree.h"
@@ -26,6 +27,12 @@
 /* The most seconds that other ranks have to answer. Ranks that have not answered by then are named. */
 #define ANSWER_TIME 1.0
 
+/* The seconds after the deadline at which a rank gives up although a lower one waits that should have done so. */
+#define FOLLOW_TIME 2.0
+
+/* What this rank knows of another one. */
+enum { UNHEARD, WAITS, NAMES }; /* NAMES: it waits, and is hurried */
+
 /* Memory of Open MPI's all-reduce, which cannot be cancelled. After a failure this memory is therefore never freed. */
 typedef struct {
     /* The last element is 1 if this rank has sent messages in an earlier agreement, else 0. */
@@ -40,11 +47,11 @@ typedef struct {
     const char *collective; /* its name, for messages */
     bool hurried;           /* this rank names late ranks, and gives up at the deadline */
     double started;
-    double looked; /* when this rank last looked for messages */
-    double asked;  /* when this rank told the others that it waits; 0: not yet */
-    bool warned;   /* a warning has named late ranks */
-    bool *present; /* by rank: the rank has told this one that it waits, too; NULL: not needed yet, or there is no
-                      memory */
+    double looked;          /* when this rank last looked for messages */
+    double asked;           /* when this rank told the others that it waits; 0: not yet */
+    bool warned;            /* a warning has named late ranks */
+    unsigned char *present; /* by rank: WAITS or NAMES if the rank has told this one that it waits, too, and else
+                               UNHEARD; NULL: not needed yet, or there is no memory */
 } wait_t;
 
 /*
@@ -71,7 +78,7 @@ static void list_late(const wait_t *wait, char *text, size_t size)
 
     (void)snprintf(text, size, wait->present == NULL ? "unknown" : "none");
     for (int rank = 0; wait->present != NULL && rank < ranks; ++rank) {
-        if (!wait->present[rank] && ++late <= RANKS_SHOWN && used < size) {
+        if (UNHEARD == wait->present[rank] && ++late <= RANKS_SHOWN && used < size) {
             used += (size_t)snprintf(text + used, size - used, "%s%d", 1 == late ? "" : ", ", rank);
         }
     }
@@ -80,14 +87,31 @@ static void list_late(const wait_t *wait, char *text, size_t size)
     }
 }
 
-/* Sends a message of this agreement to all other ranks. Without memory, sends them one after another. */
+/* Returns true if no lower rank is known to wait that names late ranks. */
+static bool is_first(const wait_t *wait)
+{
+    const int own = ompi_comm_rank(wait->module->comm);
+    int rank = 0;
+
+    while (wait->present != NULL && rank < own && NAMES != wait->present[rank]) {
+        ++rank;
+    }
+    return wait->present == NULL || rank == own;
+}
+
+/*
+ * Sends a message of this agreement to all other ranks, which says whether this rank is hurried. Without memory, sends
+ * them one after another, and without that.
+ */
 static void tell_all(const wait_t *wait, mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind)
 {
     const int ranks = ompi_comm_size(oob->comm);
     const uint64_t call = wait->module->current_call;
+    const unsigned char knows = wait->hurried ? NAMES : WAITS;
 
     /* Ranks that are not hurried have no deadline of their own: they wait until they are told. */
-    if (MSCCLPP_ERR_NO_MEMORY == mca_coll_mscclpp_oob_post_among(oob, NULL, ranks, kind, call, call, NULL, 0)) {
+    if (MSCCLPP_ERR_NO_MEMORY ==
+        mca_coll_mscclpp_oob_post_among(oob, NULL, ranks, kind, call, call, &knows, sizeof(knows))) {
         mca_coll_mscclpp_oob_send_empty(wait->module, NULL, ranks, kind, call);
     }
     mca_coll_mscclpp_oob_break_off(wait->module); /* because a late rank may never receive it */
@@ -110,7 +134,8 @@ static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob)
            (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_WAITS, call)) != NULL) {
         was_asked = true;
         if (wait->present != NULL) {
-            wait->present[message->peer] = true;
+            wait->present[message->peer] =
+                sizeof(wait->present[0]) == message->header.length ? message->data[0] : WAITS;
         }
         free(message);
     }
@@ -120,8 +145,9 @@ static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob)
     }
     message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_GIVES_UP, call);
     if (MSCCLPP_OK == status && message != NULL) {
-        mscclpp_error("%s: %s call %llu: rank %d has given up waiting for late ranks", oob->label, wait->collective,
-                      (unsigned long long)call, message->peer);
+        mscclpp_info("%s: %s call %llu: rank %d has given up waiting for late ranks", oob->label, wait->collective,
+                     (unsigned long long)call, message->peer);
+        wait->module->peer_reports = true;
         status = MSCCLPP_ERR_PEER;
     }
     free(message);
@@ -130,9 +156,9 @@ static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob)
 
 /*
  * Looks after the deadline of a hurried rank. After some time it tells all ranks that this rank waits; ranks that wait,
- * too, answer. A while later it warns about those that have not answered. At the deadline it logs an error, tells all
- * ranks and returns MSCCLPP_ERR_TIMEOUT. On other ranks, whose calls on host memory have no deadline, it does nothing
- * and returns MSCCLPP_OK.
+ * too, answer. A while later the first of them warns about those that have not answered. At the deadline it logs an
+ * error, tells all ranks and returns MSCCLPP_ERR_TIMEOUT; another one follows if it does not. On other ranks, whose
+ * calls on host memory have no deadline, it does nothing and returns MSCCLPP_OK.
  */
 static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 {
@@ -143,9 +169,10 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
      * answer is half of it.
      */
     const double answer_time = ask_after < ANSWER_TIME ? ask_after / 2 : ANSWER_TIME;
-    const bool is_over = config->timeout > 0 && waited > config->timeout;
+    const bool leads = is_first(wait);
+    const bool is_over = config->timeout > 0 && waited > config->timeout + (leads ? 0 : FOLLOW_TIME);
     const bool warns = config->warn_after > 0 && waited > config->warn_after && 0 != wait->asked &&
-                       now - wait->asked > answer_time && !wait->warned;
+                       now - wait->asked > answer_time && !wait->warned && leads;
     const int rank = ompi_comm_rank(wait->module->comm);
     char call[96], ranks[128];
 
@@ -194,7 +221,7 @@ static mscclpp_status_t check_wait(wait_t *wait)
     if (wait->present == NULL) {
         wait->present = calloc((size_t)ompi_comm_size(wait->module->comm), sizeof(*wait->present));
         if (wait->present != NULL) {
-            wait->present[ompi_comm_rank(wait->module->comm)] = true;
+            wait->present[ompi_comm_rank(wait->module->comm)] = WAITS;
         }
     }
     status = mca_coll_mscclpp_oob_check(oob);
