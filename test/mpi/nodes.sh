@@ -261,6 +261,15 @@ cases_nodes_named() {
         --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 later
     run_logging "nodes:named:timeout" 2 "$late$last(;|$)" 60 -n "$n" "${nodes[@]}" --mca coll_mscclpp_transport ucx \
         --mca coll_mscclpp_timeout 1 "$bindir/test_late" timeout 7 later
+    if [ "$long" != 0 ]; then
+        # A job of 96 ranks on two processors takes a minute, and comes seconds late to a call by itself.
+        run_logging "nodes:named:warn:96" 1 "${late}95$" 300 -n 96 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 8 \
+            --mca coll_mscclpp_transport shm --mca mpi_yield_when_idle 1 --mca coll_mscclpp_warn_after 6 \
+            "$bindir/test_late" warn 24 later
+        run_logging "nodes:named:timeout:96" 2 "${late}95(;|$)" 300 -n 96 "${forced[@]}" \
+            --mca coll_mscclpp_ranks_per_node 8 --mca coll_mscclpp_transport shm --mca mpi_yield_when_idle 1 \
+            --mca coll_mscclpp_timeout 12 "$bindir/test_late" timeout 42 later
+    fi
     # In the agreement before a call whose sizes only two ranks know, where all ranks hear of all others.
     run_logging "nodes:named:warn:alltoallv" 1 "agreement.*$late$last$" 60 -n "$n" "${nodes[@]}" \
         --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 later alltoallv
