@@ -105,9 +105,12 @@ static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_tea
      */
     if (is_whole) {
         status = mscclpp_ctrl_create(params->config->ucx, &team->group.oob, &team->group.ctrl);
-        if (status == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, fact->address, &length) == MSCCLPP_OK) {
+        if (status == MSCCLPP_OK) {
+            status = mscclpp_ctrl_address(team->group.ctrl, fact->address, &length);
+        }
+        if (status == MSCCLPP_OK) {
             fact->address_length = length;
-        } else if (status != MSCCLPP_OK && status != MSCCLPP_ERR_NOT_SUPPORTED) {
+        } else if (status != MSCCLPP_ERR_NOT_SUPPORTED) {
             return status;
         }
     }
