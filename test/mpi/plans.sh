@@ -79,6 +79,7 @@ cases_plans() {
     cases_plans_each "$folder"
     cases_plans_multicast "$folder"
     cases_plans_chosen "$folder"
+    cases_plans_one_name "$folder"
     cases_plans_run "$folder"
     cases_plans_refused "$folder"
     cases_plans_late "$folder"
@@ -298,6 +299,30 @@ cases_plans_port_packets() {
     fi
     run "plans:nodes:rules" 120 "$@" "$folder/4/nodes" --mca coll_mscclpp_rules "$scratch/nodes.rules" \
         "$bindir/test_plans" allreduce in-place sum 1000 blocking allreduce_hierarchical_packets
+}
+
+# Two plans of one name, for small and for large messages, and our own algorithms for calls in place. None takes what
+# another one has left in its memory for its own.
+cases_plans_one_name() {
+    local folder=$1 made=$scratch/one_name rules=$scratch/one_name.rules said
+    if [ "${patterns[0]:-}" != --list ]; then
+        mkdir -p "$made"
+        sed -E 's/"m(in|ax)_message_size": [0-9]+, *//g; s/^\{/{"max_message_size": 1000, /' \
+            "$folder/3/allreduce_packets.json" >"$made/small.json"
+        sed -E 's/"m(in|ax)_message_size": [0-9]+, *//g; s/^\{/{"min_message_size": 20000, /
+            s/"name": "allreduce_ring"/"name": "allreduce_packets"/' \
+            "$folder/3/allreduce_ring.json" >"$made/large.json"
+        cat >"$rules" <<-EOF
+	ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=2000 in_place=yes algorithm=oneshot
+	ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=16000 in_place=yes algorithm=twophase
+	EOF
+    fi
+    for said in 'plan:allreduce_packets, [1-9][0-9]{1,2} bytes' 'oneshot, [0-9]{3} bytes' \
+        'twophase, [48][0-9]{3} bytes' 'plan:allreduce_packets, [2-8][0-9]{4} bytes'; do
+        run_saying "plans:one name:${said/:/ }" "call [0-9]+: $said" 60 -n 3 "${forced[@]}" \
+            --mca coll_mscclpp_verbose 3 --mca coll_mscclpp_rules "$rules" --mca coll_mscclpp_plans "$made" \
+            "$bindir/test_counts"
+    done
 }
 
 # Which plan serves a call.
