@@ -120,8 +120,12 @@ cases_killed_queued() {
             ${on[@]+"${on[@]}"} --mca coll_mscclpp_timeout 2 "$bindir/test_killed" "$(cut -d: -f3 <<<"$name")" 8
         [ "$passed" -eq "$before" ] || grep -a '^note: ' "$log" | sort | sed 's/^/     /'
     done
-    run late:stops:graph:nodes 60 -n 4 "${forced[@]}" "${nodes[@]}" --mca coll_mscclpp_timeout 2 \
-        "$bindir/test_killed" graph 8 stops
-    run_failing late:aborts:graph:nodes 'note: rank 3 aborts' 60 -n 4 "${forced[@]}" "${nodes[@]}" \
-        --mca coll_mscclpp_timeout 0 "$bindir/test_killed" graph 8 aborts
+    for name in graph graph:nodes; do
+        on=()
+        [[ $name != *:nodes ]] || on=("${nodes[@]}")
+        run "late:stops:$name" 60 -n 4 "${forced[@]}" ${on[@]+"${on[@]}"} --mca coll_mscclpp_timeout 2 \
+            "$bindir/test_killed" graph 8 stops
+        run_failing "late:aborts:$name" 'note: rank 3 aborts' 60 -n 4 "${forced[@]}" ${on[@]+"${on[@]}"} \
+            --mca coll_mscclpp_timeout 0 "$bindir/test_killed" graph 8 aborts
+    done
 }
