@@ -24,7 +24,8 @@ typedef struct {
     unsigned any[2]; /* combined flags, by the generation's parity */
     int revoked;
     const void *contribution[RANKS_MAX];
-    pthread_mutex_t lock; /* of the mailboxes */
+    const mscclpp_oob_ahead_t *ahead[RANKS_MAX]; /* exchanges ahead of the all-gather; NULL: none */
+    pthread_mutex_t lock;                        /* of the mailboxes */
     message_t *oldest[RANKS_MAX];
     message_t *newest[RANKS_MAX];
 } world_t;
@@ -66,8 +67,53 @@ static bool world_barrier(world_t *world, bool flag)
     return __atomic_load_n(any, __ATOMIC_RELAXED) != 0;
 }
 
-/* The table's all-gather, between threads. */
-static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
+/* Copies the messages for this rank, which each peer's exchange has for it unless the peer cannot send any. */
+static void receive_ahead(const world_t *world, int rank)
+{
+    const mscclpp_oob_ahead_t *own = world->ahead[rank];
+    int i, j;
+
+    for (i = 0; i < own->count && own->lengths != NULL; ++i) {
+        const mscclpp_oob_ahead_t *theirs = world->ahead[own->peers[i]];
+
+        for (j = 0; j < theirs->count && theirs->peers[j] != rank; ++j) {
+        }
+        if (j < theirs->count && theirs->lengths != NULL) {
+            memcpy((char *)own->received + (size_t)i * own->pitch,
+                   (const char *)theirs->sent + (size_t)j * theirs->pitch, theirs->lengths[j]);
+        }
+    }
+}
+
+/*
+ * Carries out the exchanges ahead of an all-gather, if some ranks make one. They all end with MSCCLPP_ERR_PEER unless
+ * all ranks make the same one.
+ */
+static void exchange_ahead(world_t *world, int rank)
+{
+    const mscclpp_oob_ahead_t *own = world->ahead[rank];
+    bool is_any = false, are_equal = true;
+    int other;
+
+    for (other = 0; other < world->size; ++other) {
+        is_any = is_any || world->ahead[other] != NULL;
+        are_equal = are_equal && world->ahead[other] != NULL && own != NULL && world->ahead[other]->id == own->id;
+    }
+    if (!is_any) {
+        return;
+    }
+    if (own != NULL) {
+        if (are_equal) {
+            receive_ahead(world, rank);
+        }
+        own->complete(own->context, are_equal ? MSCCLPP_OK : MSCCLPP_ERR_PEER);
+    }
+    (void)world_barrier(world, false); /* now all contributions are complete */
+}
+
+/* The table's all-gather with an exchange ahead of it, between threads. */
+static mscclpp_status_t exchange_and_gather(void *context, const mscclpp_oob_ahead_t *ahead, const void *sendbuf,
+                                            void *recvbuf, size_t length)
 {
     thread_t *thread = context;
     world_t *world = thread->world;
@@ -75,7 +121,11 @@ static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recv
     int rank;
 
     world->contribution[thread->rank.rank] = recvbuf != NULL ? sendbuf : NULL;
+    world->ahead[thread->rank.rank] = ahead;
     lacking = world_barrier(world, recvbuf == NULL);
+    if (!lacking) {
+        exchange_ahead(world, thread->rank.rank);
+    }
     for (rank = 0; rank < world->size && lacking; ++rank) {
         if (world->contribution[rank] == NULL) {
             mscclpp_info("%s: rank %d: memory for the set-up: %s: device buffers are staged", thread->rank.oob.label,
@@ -88,6 +138,12 @@ static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recv
     }
     (void)world_barrier(world, false);
     return lacking ? MSCCLPP_ERR_NOT_SUPPORTED : MSCCLPP_OK;
+}
+
+/* The table's all-gather. */
+static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
+{
+    return exchange_and_gather(context, NULL, sendbuf, recvbuf, length);
 }
 
 /* What a rank sends in an exchange with some others. */
@@ -223,6 +279,7 @@ int run_ranks(int size, const mscclpp_config_t *config, void (*body)(rank_t *ran
         rank->oob.label = "test";
         rank->oob.allgather = allgather;
         rank->oob.exchange = exchange;
+        rank->oob.exchange_and_gather = exchange_and_gather;
         rank->oob.progress = progress;
         rank->oob.check = check;
         rank->oob.post_message = post_message;

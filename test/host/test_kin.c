@@ -22,16 +22,37 @@ typedef struct {
     faulty_function_t function;
     int nth;
     bool happened;
+    int waits; /* exchanges in the set-up of a communicator that takes over what ranks have agreed on */
 } plan_t;
 
 /* The embedding runtime's all-gather, with a counter for each rank. */
 static mscclpp_status_t (*allgather)(void *context, const void *sendbuf, void *recvbuf, size_t length);
+static mscclpp_status_t (*exchange_and_gather)(void *context, const mscclpp_oob_ahead_t *ahead, const void *sendbuf,
+                                               void *recvbuf, size_t length);
 static _Thread_local int gathers;
 
 static mscclpp_status_t count_gather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     ++gathers;
     return allgather(context, sendbuf, recvbuf, length);
+}
+
+static mscclpp_status_t count_exchange(void *context, const mscclpp_oob_ahead_t *ahead, const void *sendbuf,
+                                       void *recvbuf, size_t length)
+{
+    ++gathers;
+    return exchange_and_gather(context, ahead, sendbuf, recvbuf, length);
+}
+
+/* An exchange in pairs counts as well: all ranks wait in it. */
+static mscclpp_status_t (*exchange)(void *context, const int *peers, int count, const void *sent, const size_t *lengths,
+                                    void *received, size_t pitch);
+
+static mscclpp_status_t count_pairs(void *context, const int *peers, int count, const void *sent, const size_t *lengths,
+                                    void *received, size_t pitch)
+{
+    ++gathers;
+    return exchange(context, peers, count, sent, lengths, received, pitch);
 }
 
 static mscclpp_status_t try_to_open(rank_t *rank, bool reuse, mscclpp_team_t **team_p)
@@ -73,25 +94,30 @@ static void call(traffic_t *traffic)
 /* Three communicators that live at the same time; the last one after the first has ended. */
 static void live(rank_t *rank)
 {
+    const plan_t *plan = rank->argument;
     traffic_t first, second, third;
 
     if (rank->rank == 0) {
         allgather = rank->oob.allgather;
+        exchange_and_gather = rank->oob.exchange_and_gather;
+        exchange = rank->oob.exchange;
     }
     meet(rank);
     rank->oob.allgather = count_gather;
+    rank->oob.exchange_and_gather = count_exchange;
+    rank->oob.exchange = count_pairs;
     open_traffic(rank, true, &first);
-    /* Five of all ranks; three of those of a node and one for its end, which are of all ranks here, too. */
-    CHECK_EQ(gathers, 9);
+    /* Six of all ranks; three of those of a node and one for its end, which are of all ranks here, too. */
+    CHECK_EQ(gathers, 10);
     call(&first);
     open_traffic(rank, true, &second);
-    CHECK_EQ(gathers, 5); /* two of all ranks; two of those of a node, whose kernels do not meet again, and its end */
+    CHECK_EQ(gathers, plan->waits);
     call(&second);
     call(&first);
     meet(rank);
     traffic_close(&first);
     open_traffic(rank, true, &third);
-    CHECK_EQ(gathers, 5);
+    CHECK_EQ(gathers, plan->waits);
     call(&third);
     call(&second);
     meet(rank);
@@ -100,7 +126,7 @@ static void live(rank_t *rank)
     meet(rank);
     /* Nobody is left that knows. */
     open_traffic(rank, true, &first);
-    CHECK_EQ(gathers, 9);
+    CHECK_EQ(gathers, 10);
     call(&first);
     meet(rank);
     traffic_close(&first);
@@ -192,6 +218,11 @@ static void test_lives(int ranks, int per)
 
     configure(&config, per);
     memset(&plan, 0, sizeof(plan));
+    /*
+     * With one rank on each node a single one. Else three of all ranks, two of those of a node, whose kernels do not
+     * meet again, and one for its end.
+     */
+    plan.waits = per == 1 ? 1 : 6;
     log_record_clear();
     CHECK_EQ(run_ranks(ranks, &config, live, &plan), 0);
     CHECK_EQ(inherited(), 2 * ranks);

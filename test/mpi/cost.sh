@@ -66,6 +66,11 @@ cases_cost() {
         run_saying "cost:kin:$n" 'with what a communicator of these ranks has agreed' 60 -n "${n%/*}" "${forced[@]}" \
             --mca coll_mscclpp_ranks_per_node "${n#*/}" --mca coll_mscclpp_verbose 2 "$bindir/test_basic" served
     done
+    # One rank does not know any more what the others offer, among few ranks and over a tree.
+    for n in 3/0 3/2 8/4 12/0 12/1 12/11; do
+        run "cost:kin:gone:${n/\//:}" 60 -n "${n%/*}" "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+            --mca coll_mscclpp_timeout 20 "$bindir/test_duplicates" gone "${n#*/}"
+    done
     run_never_saying "cost:dup, no reuse" 'what an ended communicator has left' 120 -n 2 "${forced[@]}" \
         --mca coll_mscclpp_verbose 2 --mca coll_mscclpp_reuse 0 "$bindir/test_cost" dup 0
     run "cost:threads:3" 120 -n 3 "${forced[@]}" "$bindir/test_cost" threads 0

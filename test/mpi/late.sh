@@ -36,6 +36,12 @@ cases_late() {
     # Rank 0 has sent the whole, which a neighbour does not take. So short a limit makes its send wait for the receiver.
     run_saying "late:stopped:tree" 'did not end on rank 0 .* arrived: 8;' 60 -n 9 "${forced[@]}" --mca btl vader,self \
         --mca pml ob1 --mca btl_vader_eager_limit 512 --mca coll_mscclpp_timeout 3 "$bindir/test_late" stopped 12 first
+    # Ranks that connect ahead of an all-gather wait for the late rank, and not for one another.
+    for when in 3/2 12/0 12/11; do
+        run_saying "late:duplicate:${when/\//:}" "ranks that have not arrived: ${when#*/};" 60 -n "${when%/*}" \
+            "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_timeout 2 "$bindir/test_duplicates" \
+            late "${when#*/}" 5
+    done
     # The others tell rank 0 that they wait, which it does not read before it frees the communicator.
     # Not over UCX, whose messages belong to no communicator.
     run "late:freed" 60 -n 6 "${forced[@]}" --mca coll_mscclpp_ucx 0 --mca coll_mscclpp_ranks_per_node 1 \

@@ -40,12 +40,11 @@ typedef struct {
     mscclpp_status_t (*connect)(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id, const void *addresses, size_t stride,
                                 const size_t *lengths);
 
-    /*
-     * Takes the peers of another carrier of these ranks. With `team_id` 0 the carrier is not connected, so it receives
-     * no messages.
-     */
-    mscclpp_status_t (*connect_like)(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id,
-                                     const mscclpp_ctrl_carrier_t *model);
+    /* Takes the peers of another carrier of these ranks. Receives no messages before name_team. */
+    mscclpp_status_t (*connect_like)(mscclpp_ctrl_carrier_t *carrier, const mscclpp_ctrl_carrier_t *model);
+
+    /* After connect_like: sends and receives messages of this team from now on. */
+    void (*name_team)(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id);
 
     mscclpp_status_t (*post)(mscclpp_ctrl_carrier_t *carrier, int peer, const void *message, size_t length);
     mscclpp_status_t (*poll)(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p);

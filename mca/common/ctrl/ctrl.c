@@ -201,7 +201,7 @@ out:
  * Destroys the carriers of other kinds than the model's. The model must be connected. Returns MSCCLPP_ERR_NOT_SUPPORTED
  * if this rank lacks the model's carrier.
  */
-mscclpp_status_t mscclpp_ctrl_connect_like(mscclpp_ctrl_t *ctrl, uint64_t team_id, const mscclpp_ctrl_t *model)
+mscclpp_status_t mscclpp_ctrl_connect_like(mscclpp_ctrl_t *ctrl, const mscclpp_ctrl_t *model)
 {
     const int chosen = model->chosen;
     mscclpp_status_t status;
@@ -209,7 +209,7 @@ mscclpp_status_t mscclpp_ctrl_connect_like(mscclpp_ctrl_t *ctrl, uint64_t team_i
     if (ctrl->carrier[chosen] == NULL) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    status = carriers[chosen]->connect_like(ctrl->carrier[chosen], team_id, model->carrier[chosen]);
+    status = carriers[chosen]->connect_like(ctrl->carrier[chosen], model->carrier[chosen]);
     if (status != MSCCLPP_OK) {
         return status;
     }
@@ -220,6 +220,11 @@ mscclpp_status_t mscclpp_ctrl_connect_like(mscclpp_ctrl_t *ctrl, uint64_t team_i
         }
     }
     return MSCCLPP_OK;
+}
+
+void mscclpp_ctrl_name_team(mscclpp_ctrl_t *ctrl, uint64_t team_id)
+{
+    carriers[ctrl->chosen]->name_team(ctrl->carrier[ctrl->chosen], team_id);
 }
 
 /* A lack of memory for the copy itself is not logged. */
@@ -239,7 +244,7 @@ mscclpp_status_t mscclpp_ctrl_copy(const mscclpp_ctrl_t *ctrl, const mscclpp_oob
     copy->label = renamed.label;
     status = carriers[ctrl->chosen]->create(&renamed, &copy->carrier[ctrl->chosen]);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_ctrl_connect_like(copy, 0, ctrl);
+        status = mscclpp_ctrl_connect_like(copy, ctrl);
     }
     if (status != MSCCLPP_OK) {
         mscclpp_ctrl_destroy(copy);

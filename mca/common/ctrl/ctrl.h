@@ -59,9 +59,13 @@ mscclpp_status_t mscclpp_ctrl_copy(const mscclpp_ctrl_t *ctrl, const mscclpp_oob
 
 /*
  * Connects as mscclpp_ctrl_connect does, without the ranks' addresses: messages are sent in the same way as for
- * `model`, which has the same ranks in the same order.
+ * `model`, which has the same ranks in the same order. The caller calls mscclpp_ctrl_name_team before the first
+ * message.
  */
-mscclpp_status_t mscclpp_ctrl_connect_like(mscclpp_ctrl_t *ctrl, uint64_t team_id, const mscclpp_ctrl_t *model);
+mscclpp_status_t mscclpp_ctrl_connect_like(mscclpp_ctrl_t *ctrl, const mscclpp_ctrl_t *model);
+
+/* Says for which team messages are sent and received from now on; `team_id` as for mscclpp_ctrl_connect. */
+void mscclpp_ctrl_name_team(mscclpp_ctrl_t *ctrl, uint64_t team_id);
 
 /*
  * Sends a message: copies it and never blocks. Posted messages make progress when the team polls. Returns

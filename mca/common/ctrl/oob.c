@@ -63,13 +63,17 @@ static mscclpp_status_t oob_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t te
     return MSCCLPP_OK;
 }
 
-/* Only the team's number is new. The runtime knows the peers. */
-static mscclpp_status_t oob_connect_like(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id,
-                                         const mscclpp_ctrl_carrier_t *model)
+/* Does nothing: the runtime knows the peers. */
+static mscclpp_status_t oob_connect_like(mscclpp_ctrl_carrier_t *carrier, const mscclpp_ctrl_carrier_t *model)
 {
+    (void)carrier;
     (void)model;
-    carrier->team_id = team_id;
     return MSCCLPP_OK;
+}
+
+static void oob_name_team(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id)
+{
+    carrier->team_id = team_id;
 }
 
 static mscclpp_status_t oob_post(mscclpp_ctrl_carrier_t *carrier, int peer, const void *message, size_t length)
@@ -132,6 +136,7 @@ const mscclpp_ctrl_ops_t mscclpp_ctrl_oob_ops = {
     .address = oob_address,
     .connect = oob_connect,
     .connect_like = oob_connect_like,
+    .name_team = oob_name_team,
     .post = oob_post,
     .poll = oob_poll,
     .rebind = oob_rebind,

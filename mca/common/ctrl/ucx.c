@@ -348,10 +348,12 @@ static void release_peer(ucx_peer_t *peer)
 }
 
 /* Also takes the messages that came before this rank knew the team. */
-static void begin_to_receive(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id)
+static void ucx_name_team(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id)
 {
+    pthread_mutex_lock(&ucx_lock);
     carrier->team_id = team_id;
     mscclpp_ctrl_ucx_queue_claim(&ucx_orphans, team_id, carrier->rank, carrier->size, &carrier->received);
+    pthread_mutex_unlock(&ucx_lock);
 }
 
 static mscclpp_status_t ucx_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id, const void *addresses,
@@ -367,22 +369,20 @@ static mscclpp_status_t ucx_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t te
             status = MSCCLPP_ERR_NO_MEMORY;
         }
     }
-    if (status == MSCCLPP_OK) {
-        begin_to_receive(carrier, team_id);
-    }
     pthread_mutex_unlock(&ucx_lock);
+    if (status == MSCCLPP_OK) {
+        ucx_name_team(carrier, team_id);
+    }
     return status;
 }
 
-static mscclpp_status_t ucx_connect_like(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id,
-                                         const mscclpp_ctrl_carrier_t *model)
+static mscclpp_status_t ucx_connect_like(mscclpp_ctrl_carrier_t *carrier, const mscclpp_ctrl_carrier_t *model)
 {
     pthread_mutex_lock(&ucx_lock);
     for (int rank = 0; rank < carrier->size; ++rank) {
         carrier->peers[rank] = model->peers[rank];
         ++carrier->peers[rank]->references;
     }
-    begin_to_receive(carrier, team_id);
     pthread_mutex_unlock(&ucx_lock);
     return MSCCLPP_OK;
 }
@@ -587,6 +587,7 @@ const mscclpp_ctrl_ops_t mscclpp_ctrl_ucx_ops = {
     .address = ucx_get_address,
     .connect = ucx_connect,
     .connect_like = ucx_connect_like,
+    .name_team = ucx_name_team,
     .post = ucx_post,
     .poll = ucx_poll,
     .flush = ucx_flush,

@@ -12,6 +12,7 @@
 #include "device/types/coll_nodes.h"
 #include "device/types/port_channel.h"
 #include "mca/common/algo/algo.h"
+#include "mca/common/oob/oob.h"
 #include "mca/common/oob/topology.h"
 #include "mca/common/run/runner.h"
 #include "mca/common/transport/transport.h"
@@ -45,6 +46,22 @@ mscclpp_status_t mscclpp_fabric_take_hint(const mscclpp_fabric_t *fabric, mscclp
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
                                        const mscclpp_fabric_hint_t *hint, mscclpp_status_t own_status,
                                        mscclpp_fabric_t **fabric_p);
+
+/*
+ * The same in three parts, for ranks that exchange cards ahead of an all-gather. All of them are local.
+ *
+ * mscclpp_fabric_begin makes this rank's ends of the connections as the hint says, and fills in the messages in *ahead,
+ * whose id the caller has set. It takes over the contents of `nodes` and zeroes it, unless memory is short. After an
+ * error nothing is left, and the caller calls mscclpp_fabric_decline, which fills in *ahead for a rank that sends none.
+ * mscclpp_fabric_connect connects the ends once the messages have come. Both return this rank's own status. Once all
+ * ranks are connected, mscclpp_fabric_finish completes the fabric. If they are not, the caller destroys it.
+ */
+mscclpp_status_t mscclpp_fabric_begin(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
+                                      const mscclpp_fabric_hint_t *hint, mscclpp_oob_ahead_t *ahead,
+                                      mscclpp_fabric_t **fabric_p);
+void mscclpp_fabric_decline(const mscclpp_fabric_hint_t *hint, mscclpp_oob_ahead_t *ahead);
+mscclpp_status_t mscclpp_fabric_connect(mscclpp_fabric_t *fabric);
+void mscclpp_fabric_finish(mscclpp_fabric_t *fabric);
 
 /*
  * Gives up for all ranks, and returns the same status as mscclpp_fabric_create does on the others. A rank that cannot

@@ -56,6 +56,27 @@ typedef struct {
     mscclpp_dev_steps_t kernel; /* description of the list for kernels; valid once the fabric is equipped */
 } mscclpp_fabric_steps_t;
 
+/*
+ * A card: an owner sends it to an owner of another node. It has the key of the sender's area, and the address of the
+ * sender's end of the connection.
+ */
+typedef struct {
+    uint64_t ahead;      /* id of the exchange ahead of an all-gather (mscclpp_oob_ahead_t); 0: it is not sent so */
+    uint32_t key_length; /* 0: the sender's area cannot be accessed */
+    uint32_t address_length;
+    unsigned char bytes[MSCCLPP_TRANSPORT_KEY_MAX + MSCCLPP_TRANSPORT_ADDRESS_MAX]; /* the key, then the address */
+} mscclpp_fabric_card_t;
+
+/* The partners of this rank: the nodes to be connected. The arrays have `count` entries. */
+typedef struct {
+    int *nodes;
+    int *peers; /* the owners on these nodes, as ranks of the communicator */
+    int count;
+    size_t *lengths; /* sizes in bytes of the cards in `sent` */
+    mscclpp_fabric_card_t *sent;
+    mscclpp_fabric_card_t *received;
+} mscclpp_fabric_partners_t;
+
 /* Ranks that own no shard use only the node map and the lists by rank. */
 struct mscclpp_fabric {
     mscclpp_fabric_t *next;          /* next fabric in the list of mscclpp_fabric_progress_all */
@@ -88,6 +109,7 @@ struct mscclpp_fabric {
     int retired_count;
     mscclpp_fabric_node_t *node;            /* one per node; allocated after this struct */
     uint64_t linked;                        /* bit i: the links of kind i are connected; equal on all ranks */
+    mscclpp_fabric_partners_t ahead;        /* whom mscclpp_fabric_begin connects with; empty after the set-up */
     bool is_mapped;                         /* kernels can access the packet slots of other nodes */
     char *mapped[MSCCLPP_DEV_NODES_MAPPED]; /* these slots at the kernels' addresses */
     mscclpp_proxy_t *proxy;
@@ -177,26 +199,6 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_unequip(mscclpp_fabric_t *fabric);
 
 /*
- * A card: an owner sends it to an owner of another node. It has the key of the sender's area, and the address of the
- * sender's end of the connection.
- */
-typedef struct {
-    uint32_t key_length; /* 0: the sender's area cannot be accessed */
-    uint32_t address_length;
-    unsigned char bytes[MSCCLPP_TRANSPORT_KEY_MAX + MSCCLPP_TRANSPORT_ADDRESS_MAX]; /* the key, then the address */
-} mscclpp_fabric_card_t;
-
-/* The partners of this rank: the nodes to be connected. The arrays have `count` entries. */
-typedef struct {
-    int *nodes;
-    int *peers; /* the owners on these nodes, as ranks of the communicator */
-    int count;
-    size_t *lengths; /* sizes in bytes of the cards in `sent` */
-    mscclpp_fabric_card_t *sent;
-    mscclpp_fabric_card_t *received;
-} mscclpp_fabric_partners_t;
-
-/*
  * fabric/link.c: connects this rank with the nodes of a kind of links, as far as it is not connected yet, in two steps.
  * The ranks vote between the steps, because a rank that has failed may not know its partners, which would wait for it.
  *
@@ -209,6 +211,13 @@ mscclpp_status_t mscclpp_fabric_link_open(mscclpp_fabric_t *fabric, mscclpp_fabr
                                           mscclpp_fabric_partners_t *partners);
 mscclpp_status_t mscclpp_fabric_link_join(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
                                           const mscclpp_fabric_partners_t *partners, mscclpp_vote_t *vote_p);
+
+/*
+ * Two parts of mscclpp_fabric_link_join: connects this rank's ends once the partners' cards have come, and returns its
+ * own status; and notes that all ranks have succeeded.
+ */
+mscclpp_status_t mscclpp_fabric_link_connect(mscclpp_fabric_t *fabric, const mscclpp_fabric_partners_t *partners);
+void mscclpp_fabric_link_note(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links);
 void mscclpp_fabric_free_partners(mscclpp_fabric_partners_t *partners);
 
 /*

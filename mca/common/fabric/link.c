@@ -221,7 +221,7 @@ static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
  * card of a peer that has sent none is zeroed, which is invalid, too. That is not logged here. Otherwise returns the
  * first error of a step, which has logged it. Ends and channels that were made are destroyed with the transport.
  */
-static mscclpp_status_t connect_ends(mscclpp_fabric_t *fabric, const mscclpp_fabric_partners_t *partners)
+mscclpp_status_t mscclpp_fabric_link_connect(mscclpp_fabric_t *fabric, const mscclpp_fabric_partners_t *partners)
 {
     const mscclpp_transport_ops_t *ops = fabric->ops;
     mscclpp_status_t status = partners->count > 0 ? mscclpp_runner_take_stream(fabric->runner) : MSCCLPP_OK;
@@ -260,6 +260,16 @@ mscclpp_status_t mscclpp_fabric_link_open(mscclpp_fabric_t *fabric, mscclpp_fabr
     return status == MSCCLPP_OK ? open_ends(fabric, partners) : status;
 }
 
+/* Once all nodes are connected, all peers have attached this memory, so it needs no file descriptor any more. */
+void mscclpp_fabric_link_note(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links)
+{
+    fabric->linked |= (uint64_t)1 << links;
+    if (links == MSCCLPP_FABRIC_ALL) {
+        mscclpp_fabric_hide_memory(&fabric->tokens);
+        mscclpp_fabric_hide_memory(&fabric->area);
+    }
+}
+
 /*
  * Exchanges the cards and connects. A failed exchange counts as this rank's own failure, so that the vote tells all
  * ranks. Returns only the error of the vote; a failure of any rank is in *vote_p.
@@ -272,15 +282,10 @@ mscclpp_status_t mscclpp_fabric_link_join(mscclpp_fabric_t *fabric, mscclpp_fabr
 
     own_status = mscclpp_oob_exchange(oob, partners->peers, partners->count, partners->sent, partners->lengths,
                                       partners->received, sizeof(mscclpp_fabric_card_t));
-    own_status = own_status == MSCCLPP_OK ? connect_ends(fabric, partners) : own_status;
+    own_status = own_status == MSCCLPP_OK ? mscclpp_fabric_link_connect(fabric, partners) : own_status;
     status = mscclpp_vote(oob, own_status, vote_p);
     if (status == MSCCLPP_OK && vote_p->culprit < 0) {
-        fabric->linked |= (uint64_t)1 << links;
-        if (links == MSCCLPP_FABRIC_ALL) {
-            /* All peers have attached this memory, so it needs no file descriptor any more. */
-            mscclpp_fabric_hide_memory(&fabric->tokens);
-            mscclpp_fabric_hide_memory(&fabric->area);
-        }
+        mscclpp_fabric_link_note(fabric, links);
     }
     return status;
 }

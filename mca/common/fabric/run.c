@@ -149,6 +149,7 @@ void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
     /* Delisted first, so that no other thread's progress uses the memory that is freed below. */
     delist(fabric);
     fabric->group->find_absent = NULL;
+    mscclpp_fabric_free_partners(&fabric->ahead);
     mscclpp_fabric_await_delivery(fabric);
     mscclpp_fabric_close_transport(fabric);
     mscclpp_fabric_close_places(fabric);

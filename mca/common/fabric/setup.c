@@ -333,6 +333,24 @@ static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric, const mscclpp
 }
 
 /*
+ * As open_own_ends does, and checks that packets are as the hint says. Returns this rank's own status, on which the
+ * ranks have not voted.
+ */
+static mscclpp_status_t open_as_hint(mscclpp_fabric_t *fabric, const mscclpp_fabric_hint_t *hint,
+                                     mscclpp_fabric_partners_t *partners)
+{
+    mscclpp_status_t status =
+        open_own_ends(fabric, hint->transport, links_at_first(fabric, hint->has_packets), partners);
+
+    if (status == MSCCLPP_OK && fabric->is_owner && fabric->has_packets != hint->has_packets) {
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    fabric->ops = hint->transport;
+    fabric->has_packets = hint->has_packets;
+    return status;
+}
+
+/*
  * Connects the nodes with the transport of the hint, without a vote on it. A rank that cannot take part tells the ranks
  * that wait for it. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank fails; then transports may be tried as
  * without a hint. Any other error is an error of the vote; fabric->transport may then still be open.
@@ -348,10 +366,7 @@ static mscclpp_status_t connect_by_hint(mscclpp_fabric_t *fabric, const mscclpp_
 
     memset(&partners, 0, sizeof(partners));
     if (own_status == MSCCLPP_OK) {
-        own_status = open_own_ends(fabric, hint->transport, links, &partners);
-    }
-    if (own_status == MSCCLPP_OK && fabric->is_owner && fabric->has_packets != hint->has_packets) {
-        own_status = MSCCLPP_ERR_NOT_SUPPORTED;
+        own_status = open_as_hint(fabric, hint, &partners);
     }
     fabric->ops = hint->transport;
     fabric->has_packets = hint->has_packets;
@@ -412,6 +427,34 @@ mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_
     return status;
 }
 
+/* Fills in a zeroed fabric, before any transport is opened. It takes over the contents of `nodes`. */
+static void init(mscclpp_fabric_t *fabric, mscclpp_runner_t *runner, const mscclpp_config_t *config,
+                 mscclpp_nodes_t *nodes)
+{
+    fabric->node = (mscclpp_fabric_node_t *)(void *)(fabric + 1);
+    fabric->runner = runner;
+    fabric->group = runner->group;
+    fabric->is_owner = nodes->rank < nodes->shards;
+    fabric->nodes = *nodes; /* now owned by the fabric */
+    memset(nodes, 0, sizeof(*nodes));
+    fabric->config = *config;
+    fabric->gpu = runner->gpu;
+    fabric->device = runner->device;
+    fabric->label = runner->group->oob.label;
+    mscclpp_fabric_divide_area(fabric);
+    mscclpp_fabric_list_steps(fabric);
+}
+
+/* Makes the fabric visible to progress and to the waits of the group, now that it is complete. */
+static void publish(mscclpp_fabric_t *fabric)
+{
+    fabric->ctrl = fabric->group->ctrl;
+    mscclpp_fabric_enlist(fabric);
+    fabric->group->spans = true;
+    fabric->group->find_absent = find_absent;
+    fabric->group->absent_context = fabric;
+}
+
 /*
  * Creates the fabric. It takes over the contents of `nodes`, which is then empty; after a later failure, the fabric
  * frees them. All ranks return the same status: MSCCLPP_ERR_NOT_SUPPORTED, or the error of the exchange. After a
@@ -437,18 +480,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
         mscclpp_error("%s: no memory to join the nodes of %d ranks", oob->label, oob->size);
         return mscclpp_fabric_give_up(oob, config, nodes, hint, MSCCLPP_ERR_NO_MEMORY);
     }
-    fabric->node = (mscclpp_fabric_node_t *)(void *)(fabric + 1);
-    fabric->runner = runner;
-    fabric->group = group;
-    fabric->is_owner = nodes->rank < nodes->shards;
-    fabric->nodes = *nodes; /* now owned by the fabric */
-    memset(nodes, 0, sizeof(*nodes));
-    fabric->config = *config;
-    fabric->gpu = runner->gpu;
-    fabric->device = runner->device;
-    fabric->label = oob->label;
-    mscclpp_fabric_divide_area(fabric);
-    mscclpp_fabric_list_steps(fabric);
+    init(fabric, runner, config, nodes);
     status = hint != NULL ? connect_by_hint(fabric, hint, own_status) : MSCCLPP_ERR_NOT_SUPPORTED;
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
         status = open_and_connect(fabric, hint != NULL ? hint->transport : NULL, own_status);
@@ -457,14 +489,66 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
         mscclpp_fabric_destroy(fabric);
         return status;
     }
-    /* The fabric becomes visible to progress and to the waits of the group only now that it is complete. */
-    fabric->ctrl = group->ctrl;
-    mscclpp_fabric_enlist(fabric);
-    group->spans = true;
-    group->find_absent = find_absent;
-    group->absent_context = fabric;
+    publish(fabric);
     *fabric_p = fabric;
     return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_fabric_begin(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
+                                      const mscclpp_fabric_hint_t *hint, mscclpp_oob_ahead_t *ahead,
+                                      mscclpp_fabric_t **fabric_p)
+{
+    mscclpp_fabric_t *fabric = calloc(1, sizeof(*fabric) + (size_t)nodes->count * sizeof(*fabric->node));
+    mscclpp_fabric_partners_t *partners;
+    mscclpp_status_t status;
+    int i;
+
+    if (fabric == NULL) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    init(fabric, runner, config, nodes);
+    partners = &fabric->ahead;
+    status = open_as_hint(fabric, hint, partners);
+    if (status != MSCCLPP_OK) {
+        mscclpp_fabric_destroy(fabric);
+        return status;
+    }
+    for (i = 0; i < partners->count; ++i) {
+        partners->sent[i].ahead = ahead->id;
+    }
+    ahead->peers = partners->peers;
+    ahead->count = partners->count;
+    ahead->sent = partners->sent;
+    ahead->lengths = partners->lengths;
+    ahead->received = partners->received;
+    ahead->pitch = sizeof(mscclpp_fabric_card_t);
+    *fabric_p = fabric;
+    return MSCCLPP_OK;
+}
+
+void mscclpp_fabric_decline(const mscclpp_fabric_hint_t *hint, mscclpp_oob_ahead_t *ahead)
+{
+    ahead->peers = hint->peers;
+    ahead->count = hint->peer_count;
+    ahead->sent = ahead->received = NULL;
+    ahead->lengths = NULL;
+    ahead->pitch = sizeof(mscclpp_fabric_card_t);
+}
+
+mscclpp_status_t mscclpp_fabric_connect(mscclpp_fabric_t *fabric)
+{
+    return mscclpp_fabric_link_connect(fabric, &fabric->ahead);
+}
+
+void mscclpp_fabric_finish(mscclpp_fabric_t *fabric)
+{
+    mscclpp_fabric_link_note(fabric, links_at_first(fabric, fabric->has_packets));
+    mscclpp_fabric_free_partners(&fabric->ahead);
+    report_choice(fabric);
+    if (fabric->is_owner) {
+        mscclpp_fabric_choose_stores(fabric, fabric->group->oob.rank == 0);
+    }
+    publish(fabric);
 }
 
 const mscclpp_transport_ops_t *mscclpp_fabric_transport(const mscclpp_fabric_t *fabric)

@@ -5,8 +5,28 @@
 #define MCA_COMMON_OOB_OOB_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "mca/common/base/status.h"
+
+/* An exchange with selected ranks that ends before an all-gather does (exchange_and_gather below). */
+typedef struct {
+    uint64_t id;           /* equal on all ranks that make this exchange; not 0. Each message begins with it. */
+    const int *peers;      /* this rank and each of these send a message to each other */
+    int count;             /* number of peers */
+    const void *sent;      /* the messages, by peer, `pitch` bytes apart */
+    const size_t *lengths; /* bytes of each; NULL: this rank cannot send any */
+    void *received;        /* the peers' messages, `pitch` bytes apart, zeroed; those that do not come stay so */
+    size_t pitch;
+
+    /*
+     * Called once, on the same thread, and only if the all-gather goes on. With MSCCLPP_OK, all messages have come,
+     * those of peers that cannot send any excepted. With an error, which is not logged, they will not come. Fills in
+     * what this rank contributes to the all-gather. Must not wait for other ranks.
+     */
+    void (*complete)(void *context, mscclpp_status_t status);
+    void *context;
+} mscclpp_oob_ahead_t;
 
 typedef struct {
     void *context;     /* passed to each function as its first argument */
@@ -35,6 +55,14 @@ typedef struct {
      */
     mscclpp_status_t (*exchange)(void *context, const int *peers, int count, const void *sent, const size_t *lengths,
                                  void *received, size_t pitch);
+
+    /*
+     * Makes the exchange `ahead`, and then gathers as `allgather` does, so that one wait for all ranks is enough.
+     * `sendbuf` is read after ahead->complete. Other ranks may call `allgather` at the same time, or pass another id.
+     * Then the exchange ends with MSCCLPP_ERR_PEER on some ranks, and the all-gather goes on. May be NULL.
+     */
+    mscclpp_status_t (*exchange_and_gather)(void *context, const mscclpp_oob_ahead_t *ahead, const void *sendbuf,
+                                            void *recvbuf, size_t length);
 
     /* Makes progress on the runtime's other communication. Every wait calls this function repeatedly. */
     void (*progress)(void *context);

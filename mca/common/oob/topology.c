@@ -20,6 +20,24 @@ mscclpp_status_t mscclpp_nodes_init(mscclpp_nodes_t *nodes, int size)
     return MSCCLPP_OK;
 }
 
+mscclpp_status_t mscclpp_nodes_copy(const mscclpp_nodes_t *nodes, int size, mscclpp_nodes_t *copy)
+{
+    mscclpp_nodes_t arrays;
+    const mscclpp_status_t status = mscclpp_nodes_init(&arrays, size);
+
+    *copy = *nodes;
+    copy->node_of = arrays.node_of;
+    copy->owners = arrays.owners;
+    copy->leaders = arrays.leaders;
+    copy->work = arrays.work;
+    if (status == MSCCLPP_OK) {
+        memcpy(copy->node_of, nodes->node_of, (size_t)size * sizeof(*copy->node_of));
+        memcpy(copy->owners, nodes->owners, (size_t)size * sizeof(*copy->owners));
+        memcpy(copy->leaders, nodes->leaders, (size_t)size * sizeof(*copy->leaders));
+    }
+    return status;
+}
+
 void mscclpp_nodes_fini(mscclpp_nodes_t *nodes)
 {
     free(nodes->node_of);

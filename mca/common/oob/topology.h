@@ -33,6 +33,9 @@ typedef struct {
 mscclpp_status_t mscclpp_nodes_init(mscclpp_nodes_t *nodes, int size);
 void mscclpp_nodes_fini(mscclpp_nodes_t *nodes);
 
+/* Makes a copy of the nodes of `size` ranks, as mscclpp_nodes_init makes new ones. */
+mscclpp_status_t mscclpp_nodes_copy(const mscclpp_nodes_t *nodes, int size, mscclpp_nodes_t *copy);
+
 /*
  * Changes `leaders` so that ranks of different jobs on one host share a node. This is needed because each rank knows
  * only about its own job. `jobs` and `hosts` have the number of each rank's job and host; `hosts` are those of

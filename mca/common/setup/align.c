@@ -12,7 +12,7 @@
 #include "mca/common/setup/internal.h"
 
 /* Change this number whenever the data that ranks of different nodes exchange change. */
-#define PROTOCOL_VERSION 13u
+#define PROTOCOL_VERSION 14u
 
 /* The most bytes of an address that travels with the facts. Those of most machines fit. */
 #define ADDRESS_INLINE 256u

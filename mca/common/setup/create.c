@@ -35,6 +35,7 @@ typedef struct {
     mscclpp_settings_card_t settings;
     uint64_t offers[MSCCLPP_PARK_OFFERS]; /* numbers of ended teams that the sender could take over (team/park.h) */
     uint64_t kin[MSCCLPP_KIN_OFFERS];     /* numbers of the kin that the sender offers (team/kin.h) */
+    uint64_t connected;                   /* number of the kin by which the sender is connected with its peers; or 0 */
     uint64_t team_id;                     /* rank 0's becomes that of a team with kin */
     int32_t leader;                       /* a rank of the sender's node, as in mscclpp_team_params_t */
     int32_t status;                       /* the sender's status so far */
@@ -65,8 +66,20 @@ typedef struct {
 typedef struct {
     mscclpp_team_t *team;
     mscclpp_kin_t *kin;
-    uint64_t team_id; /* for a team with kin */
+    uint64_t team_id;  /* for a team with kin */
+    bool is_connected; /* all ranks have connected as the kin say */
 } taken_t;
+
+/* Returns true if all ranks are connected by the same kin. The result is equal on all ranks. */
+static bool all_are_connected(const rank_card_t *cards, int size)
+{
+    int rank = 0;
+
+    while (rank < size && cards[rank].connected != 0 && cards[rank].connected == cards[0].connected) {
+        ++rank;
+    }
+    return rank == size;
+}
 
 /*
  * Returns a number that all ranks have in their lists of offers: the first one in the order of rank 0's list, or 0 if
@@ -119,6 +132,7 @@ static void take_common_offer(const rank_card_t *cards, int size, offers_t *offe
             taken->kin = offers->kin[i];
             offers->kin[i] = NULL;
             taken->team_id = cards[0].team_id;
+            taken->is_connected = all_are_connected(cards, size);
             return;
         }
     }
@@ -213,7 +227,7 @@ static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config
  */
 static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t own_status,
                                    mscclpp_config_t *config, all_cards_t *cards, mscclpp_nodes_t *nodes,
-                                   offers_t *offers, taken_t *taken)
+                                   mscclpp_setup_ahead_t *ahead, offers_t *offers, taken_t *taken)
 {
     const mscclpp_oob_t *oob = &params->oob;
     bool differ = false;
@@ -234,7 +248,7 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
         own_card.kin[i] = offers->kin[i]->id;
     }
     own_card.team_id = oob->rank == 0 && offers->kin[0] != NULL ? mscclpp_facts_new_id(offers) : 0;
-    status = oob->allgather(oob->context, &own_card, cards->of, sizeof(own_card));
+    status = mscclpp_setup_ahead_gather(ahead, oob, &own_card, &own_card.connected, cards->of, sizeof(own_card));
     if (status == MSCCLPP_OK) {
         status = unpack_cards(oob, cards, nodes);
     }
@@ -247,7 +261,7 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
     if (!differ) {
         take_common_offer(cards->of, oob->size, offers, taken);
     }
-    return taken->team != NULL ? MSCCLPP_OK : map_nodes(oob, config, cards, nodes);
+    return taken->team != NULL || taken->is_connected ? MSCCLPP_OK : map_nodes(oob, config, cards, nodes);
 }
 
 /*
@@ -256,7 +270,8 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
  * mscclpp_nodes_fini, also after an error.
  */
 static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_status_t own_status,
-                                  mscclpp_config_t *config, mscclpp_nodes_t *nodes, offers_t *offers, taken_t *taken)
+                                  mscclpp_config_t *config, mscclpp_nodes_t *nodes, mscclpp_setup_ahead_t *ahead,
+                                  offers_t *offers, taken_t *taken)
 {
     const size_t size = (size_t)params->oob.size;
     all_cards_t cards = {.of = malloc(size * (sizeof(*cards.of) + sizeof(*cards.jobs) + sizeof(*cards.hosts)))};
@@ -270,28 +285,9 @@ static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_s
         cards.jobs = (uint64_t *)(void *)(cards.of + size);
         cards.hosts = cards.jobs + size;
     }
-    status = find_nodes(params, own_status, config, &cards, nodes, offers, taken);
+    status = find_nodes(params, own_status, config, &cards, nodes, ahead, offers, taken);
     free(cards.of);
     return status;
-}
-
-/* Lists the first rank of each other node in the group's `leaders`. */
-static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
-{
-    int rank, next_node = 0;
-
-    /*
-     * A rank is the first of its node if that node's number appears for the first time: nodes are numbered in the order
-     * of their first ranks.
-     */
-    for (rank = 0; rank < team->group.oob.size; ++rank) {
-        if (nodes->node_of[rank] == next_node) {
-            if (next_node != nodes->node) {
-                team->group.leaders[team->group.leader_count++] = rank;
-            }
-            ++next_node;
-        }
-    }
 }
 
 /*
@@ -310,8 +306,7 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
     mscclpp_oob_part_table(part, nodes, &table);
     status = mscclpp_setup_node(params, &table, nodes, tried, own_status_p, team_p);
     if (status == MSCCLPP_OK) {
-        (*team_p)->group.oob = params->oob;
-        find_leaders(*team_p, nodes);
+        mscclpp_setup_widen(*team_p, params, nodes);
     } else if (*own_status_p == MSCCLPP_OK) {
         *own_status_p = MSCCLPP_ERR_PEER;
     }
@@ -437,7 +432,10 @@ static mscclpp_status_t connect_nodes(const mscclpp_team_params_t *params, msccl
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (taken->kin != NULL && own_status == MSCCLPP_OK) {
-        own_status = mscclpp_setup_inherit(team, taken->kin, taken->team_id, config);
+        own_status = mscclpp_setup_inherit(team, taken->kin, config);
+        if (own_status == MSCCLPP_OK) {
+            mscclpp_setup_name(team, taken->team_id);
+        }
     } else if (taken->kin == NULL) {
         status = mscclpp_setup_align(team, params, nodes, config, &own_status, has_plans_p);
     }
@@ -463,22 +461,49 @@ static mscclpp_status_t try_connections(mscclpp_team_t *team, const mscclpp_kin_
     return status;
 }
 
+/* Logs how a rank's team of several nodes has been set up. */
+static void report_ready(const mscclpp_team_t *team, bool with_kin)
+{
+    const mscclpp_oob_t *oob = &team->group.oob;
+    const mscclpp_nodes_t *nodes = mscclpp_fabric_nodes(team->fabric);
+
+    mscclpp_info("%s: rank %d of %d ready on node %d of %d%s, control messages over %s", oob->label, oob->rank,
+                 oob->size, nodes->node, nodes->count,
+                 with_kin ? " with what a communicator of these ranks has agreed on" : "",
+                 team->group.ctrl != NULL ? mscclpp_ctrl_name(team->group.ctrl) : "nothing");
+    report_collectives(team);
+}
+
+/* Completes a team of several nodes, all of whose ranks are connected already. Local, and cannot fail. */
+static mscclpp_team_t *finish_connected(const mscclpp_team_params_t *params, mscclpp_setup_ahead_t *ahead,
+                                        const taken_t *taken)
+{
+    mscclpp_team_t *team = mscclpp_setup_ahead_finish(ahead, taken->team_id);
+    mscclpp_status_t own_status;
+
+    mscclpp_team_note_nodes(team);
+    (void)mscclpp_setup_plans(team, params, false, &own_status); /* without plans it only reports */
+    mscclpp_runner_give_stream(&team->runner);
+    report_ready(team, true);
+    return team;
+}
+
 /*
  * Creates a team of several nodes. The fabric takes over the contents of `nodes` once it exists. connect_nodes succeeds
  * only if all ranks have a team of their node, so `team` is not NULL after that. After a failure, which is equal on all
  * ranks, the team is destroyed.
  */
 static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_config_t *config,
-                                   mscclpp_nodes_t *nodes, mscclpp_oob_part_t *part, uint64_t key, const taken_t *taken,
-                                   mscclpp_team_t **team_p)
+                                   mscclpp_nodes_t *nodes, mscclpp_oob_part_t *part, uint64_t key,
+                                   mscclpp_setup_ahead_t *ahead, const taken_t *taken, mscclpp_team_t **team_p)
 {
-    const mscclpp_oob_t *oob = &params->oob;
-    const int node = nodes->node, count = nodes->count;
     mscclpp_team_t *team = NULL;
-    mscclpp_status_t own_status;
-    mscclpp_status_t status = create_node_team(params, nodes, part, taken->kin != NULL, &team, &own_status);
+    mscclpp_status_t own_status, status = MSCCLPP_OK;
     bool has_plans = false;
 
+    if (!mscclpp_setup_ahead_take(ahead, taken->kin, &own_status, &team)) {
+        status = create_node_team(params, nodes, part, taken->kin != NULL, &team, &own_status);
+    }
     if (status == MSCCLPP_OK) {
         status = connect_nodes(params, config, nodes, taken, team, own_status, &has_plans);
     }
@@ -493,11 +518,7 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
         mscclpp_team_destroy(team);
         return status;
     }
-    mscclpp_info("%s: rank %d of %d ready on node %d of %d%s, control messages over %s", oob->label, oob->rank,
-                 oob->size, node, count,
-                 taken->kin != NULL ? " with what a communicator of these ranks has agreed on" : "",
-                 team->group.ctrl != NULL ? mscclpp_ctrl_name(team->group.ctrl) : "nothing");
-    report_collectives(team);
+    report_ready(team, taken->kin != NULL);
     if (taken->kin == NULL && key != 0 && !has_plans) {
         mscclpp_kin_found(team, config->exchange_size, key);
     }
@@ -516,7 +537,8 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, m
     mscclpp_team_params_t agreed = *user_params, *params = &agreed;
     const mscclpp_oob_t *oob = &user_params->oob;
     offers_t offers = {{NULL}, {NULL}};
-    taken_t taken = {NULL, NULL, 0};
+    taken_t taken = {NULL, NULL, 0, false};
+    mscclpp_setup_ahead_t ahead;
     const uint64_t key = user_params->reuse ? mscclpp_park_key(user_params) : 0;
     mscclpp_status_t status, own_status;
     mscclpp_oob_part_t *part;
@@ -530,25 +552,34 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, m
         mscclpp_park_claim(key, offers.teams);
         mscclpp_kin_claim(key, offers.kin);
     }
-    status = ask_ranks(params, own_status, &config, &nodes, &offers, &taken);
+    mscclpp_setup_ahead_begin(&ahead, params, offers.teams[0] == NULL ? offers.kin[0] : NULL);
+    status = ask_ranks(params, own_status, &config, &nodes, &ahead, &offers, &taken);
+    if (status == MSCCLPP_OK && taken.is_connected) {
+        *team_p = finish_connected(params, &ahead, &taken);
+    }
+    mscclpp_setup_ahead_drop(&ahead);
     return_offers(&offers);
     if (status == MSCCLPP_OK && taken.team != NULL) {
         mscclpp_park_reopen(taken.team, oob);
         mscclpp_info("%s: rank %d of %d ready with what an ended communicator has left", oob->label, oob->rank,
                      oob->size);
         *team_p = taken.team;
+    } else if (status == MSCCLPP_OK && taken.is_connected) {
+        mscclpp_kin_join(*team_p, taken.kin);
+        taken.kin = NULL;
     } else if (status == MSCCLPP_OK && nodes.count == 1) {
         status = mscclpp_setup_node(params, oob, NULL, false, &own_status, team_p);
         if (status == MSCCLPP_OK) {
             (*team_p)->park_key = key;
         }
     } else if (status == MSCCLPP_OK) {
-        status = join_nodes(params, &config, &nodes, part, key, &taken, team_p);
+        status = join_nodes(params, &config, &nodes, part, key, &ahead, &taken, team_p);
         if (status == MSCCLPP_OK && taken.kin != NULL) {
             mscclpp_kin_join(*team_p, taken.kin);
             taken.kin = NULL;
         }
     }
+    mscclpp_team_destroy(ahead.team); /* unless it has become the team */
     mscclpp_kin_release(taken.kin);
     mscclpp_oob_part_destroy(part);
     mscclpp_nodes_fini(&nodes);

@@ -3,6 +3,7 @@
 #define MCA_COMMON_SETUP_INTERNAL_H
 
 #include "mca/common/oob/topology.h"
+#include "mca/common/team/kin.h"
 #include "mca/common/team/parts.h"
 
 /*
@@ -28,12 +29,52 @@ mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_pa
                                      const mscclpp_nodes_t *nodes, mscclpp_config_t *config,
                                      mscclpp_status_t *own_status_p, bool *has_plans_p);
 
+/* What a rank has made before the ranks have agreed on kin (ahead.c). */
+typedef struct {
+    const mscclpp_kin_t *kin;     /* the kin that it offers; NULL: it has made nothing */
+    mscclpp_nodes_t nodes;        /* until the fabric has them */
+    mscclpp_team_t *team;         /* NULL: it could not be made */
+    mscclpp_status_t node_status; /* own status after this rank's part of the team was made */
+    mscclpp_fabric_t *fabric;     /* NULL: its ends of the connections could not be made */
+    mscclpp_status_t status;      /* own status after all so far */
+    mscclpp_oob_ahead_t exchange; /* connects the ends */
+    uint64_t *connected_p;        /* where the card has the number of the kin if this rank is connected, else 0 */
+} mscclpp_setup_ahead_t;
+
 /*
- * inherit.c: sets up a team whose ranks have agreed on kin, without an exchange. `team_id` is equal on all ranks, and
- * no other team has it. Returns this rank's own status, on which the ranks have not voted.
+ * ahead.c: makes what can be made before the ranks agree. `kin` may be NULL; the caller keeps its reference to it until
+ * mscclpp_setup_ahead_drop.
  */
-mscclpp_status_t mscclpp_setup_inherit(mscclpp_team_t *team, const mscclpp_kin_t *kin, uint64_t team_id,
-                                       mscclpp_config_t *config);
+void mscclpp_setup_ahead_begin(mscclpp_setup_ahead_t *ahead, const mscclpp_team_params_t *params,
+                               const mscclpp_kin_t *kin);
+
+/* ahead.c: the all-gather of the cards. *connected_p is a field of `card`, which is filled in meanwhile. */
+mscclpp_status_t mscclpp_setup_ahead_gather(mscclpp_setup_ahead_t *ahead, const mscclpp_oob_t *oob, const void *card,
+                                            uint64_t *connected_p, void *cards, size_t length);
+
+/* ahead.c: completes and returns the team, if all ranks are connected. `team_id` as for mscclpp_setup_name. */
+mscclpp_team_t *mscclpp_setup_ahead_finish(mscclpp_setup_ahead_t *ahead, uint64_t team_id);
+
+/*
+ * ahead.c: if not all ranks are connected, but have agreed on the same kin, returns true and this rank's part of the
+ * team, NULL with the reason in *own_status_p. To be called after mscclpp_setup_ahead_drop.
+ */
+bool mscclpp_setup_ahead_take(mscclpp_setup_ahead_t *ahead, const mscclpp_kin_t *kin, mscclpp_status_t *own_status_p,
+                              mscclpp_team_t **team_p);
+
+/* ahead.c: frees the connections if the team does not have them. */
+void mscclpp_setup_ahead_drop(mscclpp_setup_ahead_t *ahead);
+
+/* ahead.c: makes a node's team part of that of all ranks. */
+void mscclpp_setup_widen(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes);
+
+/*
+ * inherit.c: sets up a team whose ranks have agreed on kin, without an exchange. Returns this rank's own status, on
+ * which the ranks have not voted. After a success, mscclpp_setup_name gives the team its number, which is equal on all
+ * ranks, and which no other team has.
+ */
+mscclpp_status_t mscclpp_setup_inherit(mscclpp_team_t *team, const mscclpp_kin_t *kin, mscclpp_config_t *config);
+void mscclpp_setup_name(mscclpp_team_t *team, uint64_t team_id);
 
 /*
  * probe.c: launches a kernel of one block on each rank of the node, `rounds` times. In each round the kernels of all

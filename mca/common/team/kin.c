@@ -18,6 +18,7 @@ static void free_kin(mscclpp_kin_t *kin)
 {
     if (kin != NULL) {
         mscclpp_ctrl_destroy(kin->ctrl);
+        mscclpp_nodes_fini(&kin->nodes);
         free(kin->hint.peers);
         free(kin);
     }
@@ -29,9 +30,11 @@ static void free_kin(mscclpp_kin_t *kin)
  */
 void mscclpp_kin_found(mscclpp_team_t *team, uint64_t exchange_size, uint64_t key)
 {
+    const mscclpp_nodes_t *nodes = mscclpp_fabric_nodes(team->fabric);
     mscclpp_kin_t *kin = calloc(1, sizeof(*kin));
 
     if (kin == NULL || mscclpp_fabric_take_hint(team->fabric, &kin->hint) != MSCCLPP_OK ||
+        (nodes->most == 1 && mscclpp_nodes_copy(nodes, team->group.oob.size, &kin->nodes) != MSCCLPP_OK) ||
         (team->group.ctrl != NULL && mscclpp_ctrl_copy(team->group.ctrl, &team->group.oob, &kin->ctrl) != MSCCLPP_OK)) {
         free_kin(kin);
         return;

@@ -34,6 +34,8 @@ struct mscclpp_kin {
     bool shares_gpu;
     bool takes_turns;
     mscclpp_fabric_hint_t hint;
+    mscclpp_nodes_t
+        nodes;            /* if each has one rank; else empty, since those of a node set up their part together first */
     mscclpp_ctrl_t *ctrl; /* copy of the first team's control messages, for mscclpp_ctrl_connect_like; NULL: none */
 };
 

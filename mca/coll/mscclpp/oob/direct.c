@@ -12,24 +12,25 @@
 typedef struct {
     mca_coll_mscclpp_gather_t *gather;
     int missing;                                  /* number of ranks whose parts have not come */
+    bool posted;                                  /* this rank's part has been sent to all */
     bool told;                                    /* another rank has told all of the failure */
     bool arrived[MCA_COLL_MSCCLPP_GATHER_DIRECT]; /* by index: the rank's part has come */
 } direct_t;
 
-/* Writes the ranks whose parts have not arrived into `text`, cut off at `size` bytes. */
+/*
+ * Writes the ranks whose parts have not arrived into `text`, cut off at `size` bytes. A rank whose message of the
+ * exchange ahead has come is left out: it waits for the same ranks as this one.
+ */
 static void list_missing(const direct_t *direct, char *text, size_t size)
 {
     size_t used = 0;
 
-    if (0 == direct->missing) {
-        (void)snprintf(text, size, "none, but messages to some are still on their way");
-        return;
-    }
-    text[0] = '\0';
+    (void)snprintf(text, size, "none, but messages to some are still on their way");
     for (int i = 0; i < direct->gather->count && used < size; ++i) {
-        if (!direct->arrived[i]) {
-            int length = snprintf(text + used, size - used, "%s%d", 0 == used ? "" : ", ",
-                                  mca_coll_mscclpp_gather_rank(direct->gather, i));
+        const int rank = mca_coll_mscclpp_gather_rank(direct->gather, i);
+
+        if (!direct->arrived[i] && !mca_coll_mscclpp_ahead_has_come(direct->gather, rank)) {
+            int length = snprintf(text + used, size - used, "%s%d", 0 == used ? "" : ", ", rank);
             used += length > 0 ? (size_t)length : 0;
         }
     }
@@ -93,18 +94,51 @@ static mscclpp_status_t look_for_end(direct_t *direct)
     return status;
 }
 
+/* Sends this rank's part to all others once it is ready. Returns MSCCLPP_ERR_NO_MEMORY with nothing sent. */
+static mscclpp_status_t send_part(direct_t *direct)
+{
+    const mca_coll_mscclpp_gather_t *gather = direct->gather;
+
+    if (!gather->is_ready || direct->posted) {
+        return MSCCLPP_OK;
+    }
+    direct->posted = true;
+    return mca_coll_mscclpp_oob_post_among(gather->oob, gather->members, gather->count, MCA_COLL_MSCCLPP_OOB_GATHER,
+                                           gather->number, gather->oob->module->current_call, gather->sendbuf,
+                                           gather->length);
+}
+
+/* Tells all others to hurry, unless another rank has told them all. The messages need no memory. */
+static void tell_hurry(direct_t *direct)
+{
+    mca_coll_mscclpp_gather_t *gather = direct->gather;
+    int source;
+
+    if (mca_coll_mscclpp_ahead_look(gather, &source) && source < 0) {
+        mca_coll_mscclpp_oob_send_empty(gather->oob->module, gather->members, gather->count, MCA_COLL_MSCCLPP_OOB_HURRY,
+                                        gather->number);
+    }
+}
+
 /*
- * Receives the parts that have arrived (mca_coll_mscclpp_gather_step_fn_t). The result is MSCCLPP_OK when all parts
- * have arrived and this rank's own part has been sent to all ranks. Errors are those of the messages and of
- * look_for_end; all have been logged.
+ * Sends this rank's part, and receives those that have arrived (mca_coll_mscclpp_gather_step_fn_t). The result is
+ * MSCCLPP_OK when all parts have arrived and this rank's own part has been sent to all ranks. Errors are those of the
+ * messages and of look_for_end; all have been logged.
  */
 static mscclpp_status_t direct_step(void *state)
 {
     direct_t *direct = state;
     mca_coll_mscclpp_oob_t *oob = direct->gather->oob;
-    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, direct->missing);
+    /* With an exchange ahead, each rank sends up to two messages. */
+    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, direct->missing + direct->gather->ahead_missing);
     mca_coll_mscclpp_oob_message_t *message;
 
+    if (MSCCLPP_OK == status) {
+        status = send_part(direct);
+    }
+    if (MSCCLPP_OK == status) {
+        tell_hurry(direct);
+    }
     while (MSCCLPP_OK == status &&
            (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_GATHER, direct->gather->number)) != NULL) {
         status = accept_part(direct, message);
@@ -116,7 +150,7 @@ static mscclpp_status_t direct_step(void *state)
     if (MSCCLPP_OK != status) {
         return status;
     }
-    return 0 == direct->missing && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
+    return 0 == direct->missing && direct->posted && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
 /*
@@ -132,9 +166,7 @@ mscclpp_status_t mca_coll_mscclpp_gather_direct(mca_coll_mscclpp_gather_t *gathe
 
     direct.arrived[gather->self] = true; /* the caller has put this rank's own part in place */
     mca_coll_mscclpp_oob_lock(oob);
-    status =
-        mca_coll_mscclpp_oob_post_among(oob, gather->members, gather->count, MCA_COLL_MSCCLPP_OOB_GATHER,
-                                        gather->number, oob->module->current_call, gather->sendbuf, gather->length);
+    status = send_part(&direct);
     pthread_mutex_unlock(&oob->lock);
     if (MSCCLPP_OK == status) {
         status = mca_coll_mscclpp_gather_run(gather, &direct, direct_step, direct_watch);

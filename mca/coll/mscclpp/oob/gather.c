@@ -148,6 +148,10 @@ mscclpp_status_t mca_coll_mscclpp_gather_run(mca_coll_mscclpp_gather_t *gather, 
         if (MSCCLPP_IN_PROGRESS != status) {
             return status;
         }
+        if (mca_coll_mscclpp_ahead_complete(gather)) {
+            status = MSCCLPP_OK; /* the next step sends the part */
+            continue;
+        }
         /* A fiber yields instead: the code that resumes it runs within Open MPI's progress already. */
         if (!mscclpp_fiber_yield() && 0 == ++turns % PROGRESS_TURNS) {
             opal_progress();

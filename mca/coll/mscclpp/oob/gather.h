@@ -22,6 +22,14 @@ typedef struct {
     size_t length;
     double started; /* time by mscclpp_now */
     bool warned;    /* a warning has named late ranks */
+
+    /* The exchange ahead of it (ahead.c). */
+    const mscclpp_oob_ahead_t *ahead; /* NULL: none */
+    bool *ahead_arrived;              /* by peer: its message has come; NULL: this rank has no memory for that */
+    int ahead_missing;                /* peers that have to send their messages still */
+    mscclpp_status_t ahead_status;    /* an error: their messages will not come */
+    bool is_ready;                    /* this rank's part is ready to be sent */
+    bool hurried;                     /* this rank has told others not to wait for the exchange */
 } mca_coll_mscclpp_gather_t;
 
 /*
@@ -47,6 +55,28 @@ mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
 mscclpp_status_t mca_coll_mscclpp_gather_run(mca_coll_mscclpp_gather_t *gather, void *state,
                                              mca_coll_mscclpp_gather_step_fn_t *step,
                                              mca_coll_mscclpp_gather_watch_fn_t *watch);
+
+/*
+ * ahead.c: begins the exchange ahead of an all-gather, and frees its state. Called without the lock.
+ */
+void mca_coll_mscclpp_ahead_begin(mca_coll_mscclpp_gather_t *gather);
+void mca_coll_mscclpp_ahead_end(mca_coll_mscclpp_gather_t *gather);
+
+/*
+ * ahead.c: takes the messages that have come for the exchange. Returns true, once in an all-gather, if the other ranks
+ * must be told that nobody is to wait for the exchange any more. *source_p is then the rank that has told this one, or
+ * -1. Called with the lock held, also in an all-gather without an exchange.
+ */
+bool mca_coll_mscclpp_ahead_look(mca_coll_mscclpp_gather_t *gather, int *source_p);
+
+/*
+ * ahead.c: if the exchange has ended, lets the caller complete this rank's part, which is then ready. Returns true if
+ * it has done so. Called without the lock.
+ */
+bool mca_coll_mscclpp_ahead_complete(mca_coll_mscclpp_gather_t *gather);
+
+/* Returns true if a rank has sent its message of the exchange, so that it is in the all-gather. */
+bool mca_coll_mscclpp_ahead_has_come(const mca_coll_mscclpp_gather_t *gather, int rank);
 
 /* Yields the rank in the communicator that has an index in the all-gather. `find` is the inverse; -1: none. */
 int mca_coll_mscclpp_gather_rank(const mca_coll_mscclpp_gather_t *gather, int index);

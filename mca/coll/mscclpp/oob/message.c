@@ -376,7 +376,8 @@ mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t
 static bool is_of_gather(uint32_t kind)
 {
     return MCA_COLL_MSCCLPP_OOB_GATHER == kind || MCA_COLL_MSCCLPP_OOB_WHOLE == kind ||
-           MCA_COLL_MSCCLPP_OOB_ASK == kind || MCA_COLL_MSCCLPP_OOB_HERE == kind || MCA_COLL_MSCCLPP_OOB_END == kind;
+           MCA_COLL_MSCCLPP_OOB_ASK == kind || MCA_COLL_MSCCLPP_OOB_HERE == kind || MCA_COLL_MSCCLPP_OOB_END == kind ||
+           MCA_COLL_MSCCLPP_OOB_AHEAD == kind || MCA_COLL_MSCCLPP_OOB_HURRY == kind;
 }
 
 void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number)

@@ -18,16 +18,19 @@ typedef enum {
     MCA_COLL_MSCCLPP_OOB_REFUSE = 3,  /* the sender passed host buffers in call `call` */
     MCA_COLL_MSCCLPP_OOB_ABSTAIN =
         4, /* the sender has no memory for all-gather `number`, and sends no other message of it */
-    MCA_COLL_MSCCLPP_OOB_CHECK = 5,         /* the sender's arguments of compared call `number` */
-    MCA_COLL_MSCCLPP_OOB_CHECK_FAILED = 6,  /* the sender has given up comparing call `number` */
-    MCA_COLL_MSCCLPP_OOB_WHOLE = 7,         /* all ranks' parts of all-gather `number` */
-    MCA_COLL_MSCCLPP_OOB_ASK = 8,           /* the sender waits for the receiver in all-gather `number` */
-    MCA_COLL_MSCCLPP_OOB_HERE = 9,          /* the answer: the sender is in all-gather `number` */
-    MCA_COLL_MSCCLPP_OOB_END = 10,          /* all-gather `number` has failed on the sender */
-    MCA_COLL_MSCCLPP_OOB_WAITS = 11,        /* the sender waits in the agreement of call `number` */
-    MCA_COLL_MSCCLPP_OOB_GIVES_UP = 12,     /* the sender has given up that agreement */
-    MCA_COLL_MSCCLPP_OOB_PAIR = 13,         /* the sender's message in exchange `number` */
-    MCA_COLL_MSCCLPP_OOB_CHECK_SKIPPED = 14 /* the sender continues call `number` without comparing it */
+    MCA_COLL_MSCCLPP_OOB_CHECK = 5,          /* the sender's arguments of compared call `number` */
+    MCA_COLL_MSCCLPP_OOB_CHECK_FAILED = 6,   /* the sender has given up comparing call `number` */
+    MCA_COLL_MSCCLPP_OOB_WHOLE = 7,          /* all ranks' parts of all-gather `number` */
+    MCA_COLL_MSCCLPP_OOB_ASK = 8,            /* the sender waits for the receiver in all-gather `number` */
+    MCA_COLL_MSCCLPP_OOB_HERE = 9,           /* the answer: the sender is in all-gather `number` */
+    MCA_COLL_MSCCLPP_OOB_END = 10,           /* all-gather `number` has failed on the sender */
+    MCA_COLL_MSCCLPP_OOB_WAITS = 11,         /* the sender waits in the agreement of call `number` */
+    MCA_COLL_MSCCLPP_OOB_GIVES_UP = 12,      /* the sender has given up that agreement */
+    MCA_COLL_MSCCLPP_OOB_PAIR = 13,          /* the sender's message in exchange `number` */
+    MCA_COLL_MSCCLPP_OOB_CHECK_SKIPPED = 14, /* the sender continues call `number` without comparing it */
+    MCA_COLL_MSCCLPP_OOB_AHEAD =
+        15,                         /* the sender's message in the exchange ahead of all-gather `number`; empty: none */
+    MCA_COLL_MSCCLPP_OOB_HURRY = 16 /* nobody is to wait any more for the exchange ahead of all-gather `number` */
 } mca_coll_mscclpp_oob_kind_t;
 
 /* Tells the messages of this component from others. */
@@ -58,7 +61,7 @@ typedef struct mca_coll_mscclpp_oob_message {
     ompi_request_t *request; /* NULL once the message is complete */
     int peer;                /* the other rank */
     size_t size;             /* bytes of header and data */
-    bool refused;            /* for OOB_GATHER and OOB_ASK: this rank has answered the message by OOB_REFUSE */
+    bool refused; /* for OOB_GATHER, OOB_AHEAD and OOB_ASK: this rank has answered the message by OOB_REFUSE */
     mca_coll_mscclpp_oob_header_t header;
     unsigned char data[];
 } mca_coll_mscclpp_oob_message_t;

@@ -32,17 +32,22 @@ static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
 
     mscclpp_fiber_close();
     gather->started = mscclpp_now();
+    gather->is_ready = gather->ahead == NULL;
     if (gather->recvbuf != NULL) {
-        if (gather->length > 0) { /* memmove, because the caller's part may be within its recvbuf */
+        if (gather->length > 0 && gather->is_ready) { /* memmove, because the caller's part may be within its recvbuf */
             memmove(gather->recvbuf + (size_t)gather->self * gather->length, gather->sendbuf, gather->length);
             gather->sendbuf = gather->recvbuf + (size_t)gather->self * gather->length;
         }
         mca_coll_mscclpp_oob_lock(oob);
         mca_coll_mscclpp_oob_drop_old(oob, gather->number);
         pthread_mutex_unlock(&oob->lock);
+        if (gather->ahead != NULL) {
+            mca_coll_mscclpp_ahead_begin(gather);
+        }
         status = gather->count <= MCA_COLL_MSCCLPP_GATHER_DIRECT ? mca_coll_mscclpp_gather_direct(gather)
                                                                  : mca_coll_mscclpp_gather_tree(gather);
     }
+    mca_coll_mscclpp_ahead_end(gather);
     if (MSCCLPP_ERR_NO_MEMORY == status) {
         /*
          * No rank has received this rank's part, so no rank can complete this all-gather, and all return this status.
@@ -57,14 +62,15 @@ static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
 }
 
 /*
- * The table's all-gather among all ranks of the communicator. All ranks begin these all-gathers of a port in the same
- * order, so the numbers are the same on all ranks.
+ * An all-gather among all ranks of the communicator, with an exchange ahead of it, or NULL. All ranks begin these
+ * all-gathers of a port in the same order, so the numbers are the same on all ranks.
  */
-static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
+static mscclpp_status_t gather_all(mca_coll_mscclpp_oob_port_t *port, const mscclpp_oob_ahead_t *ahead,
+                                   const void *sendbuf, void *recvbuf, size_t length)
 {
-    mca_coll_mscclpp_oob_port_t *port = context;
     mca_coll_mscclpp_oob_t *oob = port->oob;
     mca_coll_mscclpp_gather_t gather = {.oob = oob,
+                                        .ahead = ahead,
                                         .count = ompi_comm_size(oob->comm),
                                         .self = ompi_comm_rank(oob->comm),
                                         .sendbuf = sendbuf,
@@ -75,6 +81,19 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
     gather.number = mca_coll_mscclpp_oob_number(port->number, ++port->gathers);
     pthread_mutex_unlock(&oob->lock);
     return run_gather(&gather);
+}
+
+/* The table's all-gather among all ranks of the communicator. */
+static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
+{
+    return gather_all(context, NULL, sendbuf, recvbuf, length);
+}
+
+/* The table's all-gather with an exchange ahead of it. */
+static mscclpp_status_t oob_exchange_and_gather(void *context, const mscclpp_oob_ahead_t *ahead, const void *sendbuf,
+                                                void *recvbuf, size_t length)
+{
+    return gather_all(context, ahead, sendbuf, recvbuf, length);
 }
 
 /* Carries out an all-gather among the ranks of a node. */
@@ -208,6 +227,7 @@ int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mca_coll_mscc
         .allgather = oob_allgather,
         .allgather_among = oob_allgather_among,
         .exchange = oob_exchange,
+        .exchange_and_gather = oob_exchange_and_gather,
         .progress = oob_progress,
         .check = oob_check,
         .post_message = oob_post_message,
@@ -268,8 +288,9 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
              * Only ranks that set up a team send these messages. Each message is answered once; if that fails, the next
              * call tries again.
              */
-            const bool is_waiting =
-                MCA_COLL_MSCCLPP_OOB_GATHER == message->header.kind || MCA_COLL_MSCCLPP_OOB_ASK == message->header.kind;
+            const bool is_waiting = MCA_COLL_MSCCLPP_OOB_GATHER == message->header.kind ||
+                                    MCA_COLL_MSCCLPP_OOB_AHEAD == message->header.kind ||
+                                    MCA_COLL_MSCCLPP_OOB_ASK == message->header.kind;
             if (!is_waiting || call != message->header.call) {
                 continue;
             }

@@ -60,6 +60,7 @@ typedef struct {
     neighbour_t below[TREE_CHILDREN_MAX];
     int children;                                /* number of ranks in `below` */
     int missing;                                 /* children whose parts have not come */
+    bool has_own;                                /* this rank's own part is in `whole` */
     bool sent_up;                                /* the parts of this subtree have been sent to the rank above */
     bool told_end;                               /* the neighbours have been told that the all-gather has ended */
     bool complete;                               /* `whole` is complete, and is on its way to the children */
@@ -325,6 +326,46 @@ static mscclpp_status_t look_for_end(tree_t *tree)
     return status;
 }
 
+/* Puts this rank's part in its place once it is ready. Only then are parts sent on. */
+static void add_own_part(tree_t *tree)
+{
+    const mca_coll_mscclpp_gather_t *gather = tree->gather;
+
+    if (gather->is_ready && !tree->has_own) {
+        if (gather->length > 0) {
+            memcpy(tree->whole->data + (size_t)gather->self * gather->length, gather->sendbuf, gather->length);
+        }
+        tree->has_own = true;
+    }
+}
+
+/* Tells a neighbour to hurry, unless it has told this rank. Without memory, by a message that needs none. */
+static void tell_hurry(tree_t *tree, const neighbour_t *to, int source)
+{
+    const int peer = rank_of(tree, to);
+
+    if (peer != source && MSCCLPP_ERR_NO_MEMORY == post(tree, to, MCA_COLL_MSCCLPP_OOB_HURRY, NULL, 0)) {
+        mca_coll_mscclpp_oob_send_empty(tree->gather->oob->module, &peer, 1, MCA_COLL_MSCCLPP_OOB_HURRY,
+                                        tree->gather->number);
+    }
+}
+
+/* Looks for messages of the exchange ahead, and tells the neighbours to hurry if they must be told. */
+static void look_ahead(tree_t *tree)
+{
+    int source;
+
+    if (!mca_coll_mscclpp_ahead_look(tree->gather, &source)) {
+        return;
+    }
+    if (0 != tree->gather->self) {
+        tell_hurry(tree, &tree->above, source);
+    }
+    for (int i = 0; i < tree->children; ++i) {
+        tell_hurry(tree, &tree->below[i], source);
+    }
+}
+
 /*
  * Makes all progress that is possible without waiting: receives, sends, answers questions and looks for the end
  * (mca_coll_mscclpp_gather_step_fn_t). After the whole has arrived, this rank no longer looks for an end: only the
@@ -334,16 +375,18 @@ static mscclpp_status_t tree_step(void *state)
 {
     tree_t *tree = state;
     mca_coll_mscclpp_oob_t *oob = tree->gather->oob;
-    /* Up to one message with data from each neighbour, and one that asks, answers or ends. */
-    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, tree->children + 2);
+    /* Up to one message with data from each neighbour and peer, and one that asks, answers or ends. */
+    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, tree->children + tree->gather->ahead_missing + 2);
 
     if (MSCCLPP_OK == status) {
+        look_ahead(tree);
+        add_own_part(tree);
         status = receive(tree);
     }
-    if (MSCCLPP_OK == status && 0 == tree->missing && 0 != tree->gather->self && !tree->sent_up) {
+    if (MSCCLPP_OK == status && 0 == tree->missing && tree->has_own && 0 != tree->gather->self && !tree->sent_up) {
         status = send_up(tree);
     }
-    if (MSCCLPP_OK == status && !tree->complete && 0 == tree->missing &&
+    if (MSCCLPP_OK == status && !tree->complete && 0 == tree->missing && tree->has_own &&
         (0 == tree->gather->self || tree->above.done)) {
         status = send_down(tree);
     }
@@ -484,9 +527,6 @@ mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
     }
     tree.whole->header = (mca_coll_mscclpp_oob_header_t){MCA_COLL_MSCCLPP_OOB_MAGIC, MCA_COLL_MSCCLPP_OOB_WHOLE,
                                                          gather->number, gather->oob->module->current_call, length};
-    if (gather->length > 0) {
-        memcpy(tree.whole->data + (size_t)gather->self * gather->length, gather->sendbuf, gather->length);
-    }
     find_neighbours(&tree);
     status = mca_coll_mscclpp_gather_run(gather, &tree, tree_step, tree_watch);
     /* Without a message, the other ranks would wait until their deadline. */
