@@ -21,7 +21,7 @@ typedef struct {
     const mscclpp_plan_t *plan;
     uint64_t unit;              /* greatest common divisor of the turns of all pipelines; 0: no pipeline */
     uint64_t longest_turn;      /* of all pipelines */
-    uint64_t turns_multiple;    /* least common multiple of all turns; 0: no pipeline */
+    uint64_t turns_multiple;    /* least common multiple of all turns; 0: no pipeline; UINT64_MAX: too large a number */
     bool has_groups;            /* groups of blocks share operations */
     bool extremes;              /* it combines by min or max */
     bool wraps;                 /* pipelines use the scratch */
@@ -49,6 +49,22 @@ static uint64_t common_divisor(uint64_t first, uint64_t second)
 }
 
 /*
+ * If one of the numbers is 0, the result is the other one. UINT64_MAX stands for every multiple that does not fit: no
+ * scratch is as large.
+ */
+static uint64_t common_multiple(uint64_t first, uint64_t second)
+{
+    uint64_t multiple;
+
+    if (first == 0 || second == 0) {
+        return first + second;
+    }
+    return first == UINT64_MAX || __builtin_mul_overflow(first / common_divisor(first, second), second, &multiple)
+               ? UINT64_MAX
+               : multiple;
+}
+
+/*
  * The sizes to simulate are chosen from these properties. A pipeline comes first, and then each operation of its body,
  * with the pipeline as `pipeline`.
  */
@@ -63,10 +79,7 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
     survey->extremes = survey->extremes || op->reduce != MSCCLPP_PLAN_SUM;
     survey->has_groups = survey->has_groups || op->tbg_size > 0;
     if (op->kind == MSCCLPP_PLAN_OP_PIPELINE) {
-        survey->turns_multiple =
-            survey->turns_multiple == 0
-                ? op->unit
-                : survey->turns_multiple / common_divisor(survey->turns_multiple, op->unit) * op->unit;
+        survey->turns_multiple = common_multiple(survey->turns_multiple, op->unit);
         survey->unit = common_divisor(op->unit, survey->unit);
         survey->longest_turn = op->unit > survey->longest_turn ? op->unit : survey->longest_turn;
     }
