@@ -23,14 +23,14 @@ static int begin_call(call_t *call, int coll, int root, MPI_Comm comm)
                      .sendtype = ANY_TYPE,
                      .recvtype = ANY_TYPE,
                      .op = ANY_OP,
-                     .root = root == MPIX_NO_ROOT ? 0 : root,
+                     .root = root,
                      .comm = comm};
     if (comm == MPI_COMM_NULL) {
         return mpix_report(comm, MPI_ERR_COMM);
     }
     /* MPI checks the roots of intercommunicators, because such calls are never queued. */
-    if (root != MPIX_NO_ROOT && MPI_Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter &&
-        MPI_Comm_size(comm, &ranks) == MPI_SUCCESS && (root < 0 || root >= ranks)) {
+    if (MPI_Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter && MPI_Comm_size(comm, &ranks) == MPI_SUCCESS &&
+        (root < 0 || root >= ranks)) {
         return mpix_report(comm, MPI_ERR_ROOT);
     }
     return MPI_SUCCESS;

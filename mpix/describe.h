@@ -17,8 +17,8 @@ typedef struct {
     const MPI_Datatype *types; /* of alltoallw and neighbor_alltoallw */
 } mpix_side_t;
 
-/* For collectives without a root. */
-#define MPIX_NO_ROOT (-1)
+/* The root of collectives without one. It is one that every communicator has, so it needs no check of its own. */
+#define MPIX_NO_ROOT 0
 
 /*
  * Each of these functions fills in a call from MPI's arguments. Returns MPI_SUCCESS, or the error class of the first

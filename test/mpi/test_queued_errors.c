@@ -74,6 +74,7 @@ static void refused(void)
          MPIX_Mscclpp_allreduce_enqueue(in.data, out.data, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD, stream)},
         {"no communicator", MPI_ERR_COMM,
          MPIX_Mscclpp_allreduce_enqueue(in.data, out.data, 1, MPI_INT, MPI_SUM, MPI_COMM_NULL, stream)},
+        {"a negative root", MPI_ERR_ROOT, MPIX_Mscclpp_bcast_enqueue(in.data, 1, MPI_INT, -1, MPI_COMM_WORLD, stream)},
         {"a root beyond the last rank", MPI_ERR_ROOT,
          MPIX_Mscclpp_bcast_enqueue(in.data, 1, MPI_INT, mt_size, MPI_COMM_WORLD, stream)},
     };
