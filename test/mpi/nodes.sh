@@ -178,7 +178,7 @@ cases_nodes_algorithms() {
 
 # The other collectives, which kernels have to serve, between nodes of one rank, of two, and of different sizes.
 cases_nodes_collectives() {
-    local n per shape transport kinds=()
+    local n per shape transport kinds=() world=()
     local -a nodes
     # The test passes host memory on some ranks and device memory on others, where these differ.
     [ "$MSCCLPP_TEST_DEVICE" = host ] || kinds=(--mca coll_mscclpp_mixed_buffers 1)
@@ -197,40 +197,47 @@ cases_nodes_collectives() {
     done
     ! few || skip "nodes:native, native_layout, native_silent and neighbor with all shapes of nodes" \
         "three, one, one and one stand for them; set MSCCLPP_TEST_LONG=1"
+    # What an algorithm does differs little between kinds of communicators, which have all been tried by now.
+    if few; then
+        world=(--world)
+        skip "nodes:native by name, rules and grid on all kinds of communicators" \
+            "MPI_COMM_WORLD stands for them; set MSCCLPP_TEST_LONG=1"
+    fi
     # Packets and tiles by turns, as the size has it; none at all where the transport does not carry them.
     run_saying "nodes:native:packets" ': nodes_packets, blocks' 120 -n 3 "${forced[@]}" \
-        --mca coll_mscclpp_ranks_per_node 2 "${kinds[@]}" --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
+        --mca coll_mscclpp_ranks_per_node 2 "${kinds[@]}" --mca coll_mscclpp_verbose 3 \
+        "$bindir/test_stage" "${world[@]}"
     run_never_saying "nodes:native:no packets" ': nodes_packets, blocks' 120 -n 3 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_nodes_packets_max 1 "${kinds[@]}" \
-        --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
+        --mca coll_mscclpp_verbose 3 "$bindir/test_stage" "${world[@]}"
     # By name.
     run_saying "nodes:native:named rounds" 'bcast call [0-9]+: nodes_rounds, blocks' 120 -n 3 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_bcast_algorithm nodes_rounds "${kinds[@]}" \
-        --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
+        --mca coll_mscclpp_verbose 3 "$bindir/test_stage" "${world[@]}"
     run_never_saying "nodes:native:named tiles" 'bcast call [0-9]+: nodes_(packets|rounds), blocks' 120 -n 3 \
         "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_bcast_algorithm nodes "${kinds[@]}" \
-        --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
+        --mca coll_mscclpp_verbose 3 "$bindir/test_stage" "${world[@]}"
     run_saying "nodes:native:named ring" 'allgather call [0-9]+: nodes_ring, blocks' 120 -n 3 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_allgather_algorithm nodes_ring \
         --mca coll_mscclpp_allgatherv_algorithm nodes_ring "${kinds[@]}" --mca coll_mscclpp_verbose 3 \
-        "$bindir/test_stage"
+        "$bindir/test_stage" "${world[@]}"
     run_saying "nodes:native:named merging ring" 'reduce_scatter(_block)? call [0-9]+: nodes_ring, blocks' 120 -n 5 \
         "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_reduce_scatter_algorithm nodes_ring \
         --mca coll_mscclpp_reduce_scatter_block_algorithm nodes_ring "${kinds[@]}" --mca coll_mscclpp_verbose 3 \
-        "$bindir/test_stage"
+        "$bindir/test_stage" "${world[@]}"
     run_saying "nodes:native:named halving" \
         '(allgatherv?|reduce_scatter(_block)?) call [0-9]+: nodes_halving, blocks' 120 -n 7 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node -3 --mca coll_mscclpp_allgather_algorithm nodes_halving \
         --mca coll_mscclpp_allgatherv_algorithm nodes_halving \
         --mca coll_mscclpp_reduce_scatter_algorithm nodes_halving \
         --mca coll_mscclpp_reduce_scatter_block_algorithm nodes_halving "${kinds[@]}" --mca coll_mscclpp_verbose 3 \
-        "$bindir/test_stage"
+        "$bindir/test_stage" "${world[@]}"
     run_saying "nodes:native:named trees" 'bcast call [0-9]+: nodes_trees, blocks' 120 -n 5 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_bcast_algorithm nodes_trees "${kinds[@]}" \
-        --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
+        --mca coll_mscclpp_verbose 3 "$bindir/test_stage" "${world[@]}"
     run_saying "nodes:native:named merging trees" 'reduce call [0-9]+: nodes_trees, blocks' 120 -n 5 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_reduce_algorithm nodes_trees "${kinds[@]}" \
-        --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
+        --mca coll_mscclpp_verbose 3 "$bindir/test_stage" "${world[@]}"
     # By a rules file, which may be for more ranks than a node can have.
     cat >"$scratch/between.rules" <<-EOF
 	collective=allgather ranks=5 nodes=5 device=$MSCCLPP_TEST_DEVICE bytes<=1g algorithm=nodes_halving
@@ -239,7 +246,7 @@ cases_nodes_collectives() {
 	EOF
     run_saying "nodes:native:rules" 'allgather call [0-9]+: nodes_halving, blocks' 120 -n 5 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_rules "$scratch/between.rules" "${kinds[@]}" \
-        --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
+        --mca coll_mscclpp_verbose 3 "$bindir/test_stage" "${world[@]}"
     # Little room: many turns; and a grid of several blocks.
     nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
     run_saying "nodes:native:small" 'of the other blocking collectives all are served between nodes' 120 -n 3 \
@@ -247,7 +254,7 @@ cases_nodes_collectives() {
         --mca coll_mscclpp_verbose 2 "$bindir/test_stage"
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
         run "nodes:native:grid" 120 -n 3 "${nodes[@]}" --mca coll_mscclpp_twin_blocks 3 \
-            --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_proxy thread "$bindir/test_stage"
+            --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_proxy thread "$bindir/test_stage" "${world[@]}"
     fi
 }
 
