@@ -31,8 +31,11 @@
 #include "device/launch/launch.h"
 #include "device/launch/twin_queue.h"
 
-/* The number of turns of a wait after which a thread yields its processor. A turn takes about 30 ns. */
-#define SHORT_PATIENCE 32u
+/*
+ * The number of turns of a wait after which a thread yields its processor. A turn takes about 30 ns, and more in a
+ * virtual machine. Where threads share processors, each turn delays the thread that is waited for.
+ */
+#define SHORT_PATIENCE 1u
 #define LONG_PATIENCE 2048u
 
 typedef mscclpp_dev_twin_shared_t block_t;

@@ -216,29 +216,36 @@ MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t 
     return mscclpp_dev_ld_packet8((const char *)p + 8, flag, data1) && has_first;
 }
 
-/* Turns of a wait between two calls of the progress function. */
-#define MSCCLPP_DEV_TWIN_SPINS 32
+/* Turns of a wait between two calls of the progress function, if the thread does not yield before. */
+#define MSCCLPP_DEV_TWIN_SPINS 32u
 
 /*
  * Pauses for one turn of a waiting loop. The threads of many ranks may share a few processors, so a thread yields after
- * ctx->patience turns. It looks for this only every MSCCLPP_DEV_TWIN_SPINS turns. In an application's thread, it also
- * calls the progress function then.
+ * ctx->patience turns. In an application's thread, it also calls the progress function now and then, and always one
+ * turn before it yields. This function may yield, too. So the caller looks between the two whether its data have come
+ * while other threads had the processor.
  */
 MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
 {
-    if (++ctx->turns % MSCCLPP_DEV_TWIN_SPINS != 0) {
+    if (++ctx->turns > ctx->patience) {
+        ctx->turns = 0;
+        sched_yield();
+    } else if (ctx->progress != NULL && (ctx->turns % MSCCLPP_DEV_TWIN_SPINS == 0 || ctx->turns == ctx->patience)) {
+        ctx->progress(ctx->progress_context);
+    } else {
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #endif
-        return;
     }
-    if (ctx->progress != NULL) {
-        ctx->progress(ctx->progress_context);
-    }
-    if (ctx->turns >= ctx->patience) {
-        ctx->turns = 0;
-        sched_yield();
-    }
+}
+
+/*
+ * Called after a thread has asked the proxy for something. Makes the next pause call the progress function, which
+ * carries out the request: a peer may wait for it.
+ */
+MSCCLPP_DEV void mscclpp_dev_has_asked(mscclpp_dev_ctx_t *ctx)
+{
+    ctx->turns = (ctx->patience < MSCCLPP_DEV_TWIN_SPINS ? ctx->patience : MSCCLPP_DEV_TWIN_SPINS) - 1;
 }
 
 /* Does nothing: the pause in each turn of a wait is enough on the twin. */

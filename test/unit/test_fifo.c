@@ -334,9 +334,47 @@ static void test_flush_and_wait(void)
     mscclpp_fifo_destroy(fifo);
 }
 
+static void count_call(void *calls)
+{
+    ++*(int *)calls;
+}
+
+/*
+ * A kernel in an application's thread makes the calls that carry its requests out. The first turn of a wait makes one
+ * if the thread has pushed since. Otherwise a wait makes one in the turn before it yields, and looks in between.
+ */
+static void test_pushed_is_carried_at_once(uint32_t patience, uint32_t turns)
+{
+    mscclpp_fifo_t *fifo = create(8);
+    mscclpp_dev_ctx_t ctx;
+    int calls = 0;
+    uint32_t i;
+
+    reset(PATIENCE);
+    memset(&ctx, 0, sizeof(ctx));
+    ctx.patience = patience;
+    ctx.progress = count_call;
+    ctx.progress_context = &calls;
+    for (i = 1; i <= turns; ++i) {
+        CHECK_EQ(calls, 0);
+        mscclpp_dev_pause(&ctx);
+    }
+    CHECK_EQ(calls, 1);
+    mscclpp_dev_pause(&ctx);
+    CHECK_EQ(calls, 1);
+    (void)mscclpp_dev_fifo_push(&ctx, &args, mscclpp_fifo_device(fifo), numbered(1, 0), 0);
+    mscclpp_dev_pause(&ctx);
+    CHECK_EQ(calls, 2);
+    mscclpp_dev_pause(&ctx);
+    CHECK_EQ(calls, 2);
+    mscclpp_fifo_destroy(fifo);
+}
+
 int main(void)
 {
     unit_begin();
+    test_pushed_is_carried_at_once(4, 4);
+    test_pushed_is_carried_at_once(2048, 32);
     test_fields();
     test_laps(1, 1);
     test_laps(2, 2);
