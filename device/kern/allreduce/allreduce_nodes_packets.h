@@ -42,6 +42,7 @@
 #include "device/lib/packet.h"
 #include "device/lib/port_channel.h"
 #include "device/lib/reduce.h"
+#include "device/lib/row.h"
 
 /* Number of senders whose packets a thread loads before it checks the first of them. */
 #define MSCCLPP_DEV_NODES_BATCH 8
@@ -54,6 +55,7 @@ typedef struct {
     uint64_t begin;    /* the block's first unit in the epoch */
     uint64_t count;    /* number of the block's units in the epoch; may be 0 for the last blocks of a short message */
     uint64_t capacity; /* units of a slot within the node */
+    uint64_t slot;     /* units of a slot between nodes */
     uint32_t flag;     /* the flag in the epoch's packets */
 } mscclpp_dev_nodes_epoch_t;
 
@@ -277,8 +279,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_deliver(const mscclpp_dev_ctx_t *ctx, const m
 
 /* ---- Step by step: with one partner after another ---- */
 
-/* Used in place of a slot's number: this node's values are not stored in a slot yet. */
-#define MSCCLPP_DEV_NODES_UNSTORED 0xffffffffu
+/* Units that a thread takes through a step together: the twin combines many at once. */
+#define MSCCLPP_DEV_NODES_STEP_UNITS (MSCCLPP_DEV_ROWS ? 32u : 1u)
 
 /*
  * Returns the offset in the exchange area of one unit of the block's part of slot `slot`. The slots for received
@@ -288,45 +290,41 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_step_offset(const mscclpp_dev_nodes_epoch
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const uint64_t half = ((uint64_t)nodes->nnodes + 1) * nodes->packet_units;
-    const uint64_t units =
-        MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->doubling.slots);
 
-    return nodes->packets_offset + ((epoch->flag & 1) * half + slot * units + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT +
+    return nodes->packets_offset +
+           ((epoch->flag & 1) * half + slot * epoch->slot + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT +
            unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
-/* Waits for one unit in a slot of this node, and returns it. `peer` is the rank that is late if it does not come. */
+/* Returns the packets of the block's part of a slot of this node. */
+MSCCLPP_DEV char *mscclpp_dev_nodes_step_row(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot)
+{
+    return epoch->nodes->exchange + mscclpp_dev_nodes_step_offset(epoch, slot, 0);
+}
+
+/* Waits for one unit of a slot's packets, and returns it. `peer` is the rank that is late if it does not come. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
-                                                         uint32_t slot, uint64_t unit, uint32_t peer)
+                                                         const char *row, uint64_t unit, uint32_t peer)
 {
     mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
 
-    mscclpp_dev_get_unit(ctx, &epoch->nodes->common,
-                         epoch->nodes->exchange + mscclpp_dev_nodes_step_offset(epoch, slot, unit),
+    mscclpp_dev_get_unit(ctx, &epoch->nodes->common, row + unit * MSCCLPP_DEV_PACKET_STEP,
                          epoch->count * MSCCLPP_DEV_PACKET_STEP, &value, epoch->flag, MSCCLPP_DEV_LL16, peer);
     return value;
 }
 
-/* Stores one unit as a packet in a slot of this node, to be sent from there. */
-MSCCLPP_DEV void mscclpp_dev_nodes_step_put(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t unit,
-                                            mscclpp_dev_vec_t value)
-{
-    mscclpp_dev_put_unit(epoch->nodes->exchange + mscclpp_dev_nodes_step_offset(epoch, slot, unit),
-                         epoch->count * MSCCLPP_DEV_PACKET_STEP, value, epoch->flag, MSCCLPP_DEV_LL16);
-}
-
 /*
  * Returns the current value of one unit on this node. The value of this thread's first unit is `first_value`. The
- * values of other units are in slot `stored_slot`, or are combined from the operands if they are not stored yet. This
- * thread has stored them itself, so it does not wait for them, and the rank 0 that it passes is never reported as late.
+ * values of other units are in the packets `stored`, or are combined from the operands if that is NULL. This thread has
+ * stored them itself, so it does not wait for them, and the rank 0 that it passes is never reported as late.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_own(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
-                                                         bool hot, int dtype, int op, uint32_t stored_slot,
-                                                         uint64_t unit, mscclpp_dev_vec_t first_value)
+                                                         bool hot, int dtype, int op, const char *stored, uint64_t unit,
+                                                         mscclpp_dev_vec_t first_value)
 {
-    return unit == ctx->tid                            ? first_value
-           : stored_slot == MSCCLPP_DEV_NODES_UNSTORED ? mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, unit)
-                                                       : mscclpp_dev_nodes_step_get(ctx, epoch, stored_slot, unit, 0);
+    return unit == ctx->tid ? first_value
+           : stored == NULL ? mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, unit)
+                            : mscclpp_dev_nodes_step_get(ctx, epoch, stored, unit, 0);
 }
 
 /*
@@ -342,8 +340,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_step_send(mscclpp_dev_ctx_t *ctx, const msccl
     uint64_t unit;
 
     if (nodes->is_mapped != 0) {
+        const char *from = mscclpp_dev_nodes_step_row(epoch, from_slot);
+
         for (unit = ctx->tid; unit < epoch->count && !ctx->failed; unit += ctx->nthreads) {
-            const mscclpp_dev_vec_t value = mscclpp_dev_nodes_step_get(ctx, epoch, from_slot, unit, 0);
+            const mscclpp_dev_vec_t value = mscclpp_dev_nodes_step_get(ctx, epoch, from, unit, 0);
 
             mscclpp_dev_put_unit(nodes->mapped[step->peer] +
                                      (mscclpp_dev_nodes_step_offset(epoch, step->slot, unit) - nodes->packets_offset),
@@ -361,20 +361,72 @@ MSCCLPP_DEV void mscclpp_dev_nodes_step_send(mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Returns a unit's value on this node after a receiving step, from its value before the step and the received value.
- * The order of the two follows the order of nodes, and depends on the kind of the step.
+ * Sets the values of `count` units on this node after a receiving step, from their values `own` before the step and the
+ * received ones. The order of the two follows the order of nodes, and depends on the kind of the step. Returns the
+ * array with the new values, which is one of the two; the other one keeps nothing of use.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_combine(uint32_t kind, bool hot, int dtype, int op,
-                                                             mscclpp_dev_vec_t own_value, mscclpp_dev_vec_t received)
+MSCCLPP_DEV mscclpp_dev_vec_t *mscclpp_dev_nodes_step_combine(uint32_t kind, bool hot, int dtype, int op,
+                                                              mscclpp_dev_vec_t *own, mscclpp_dev_vec_t *received,
+                                                              uint32_t count)
 {
-    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t *first = kind == MSCCLPP_DEV_STEP_BEFORE ? received : own,
+                      *second = first == own ? received : own;
+    uint32_t i;
 
     if (kind == MSCCLPP_DEV_STEP_STORE) {
         return received;
     }
-    mscclpp_dev_acc_set(&acc, dtype, kind == MSCCLPP_DEV_STEP_BEFORE ? received : own_value);
-    mscclpp_dev_acc_add(&acc, hot, dtype, op, kind == MSCCLPP_DEV_STEP_BEFORE ? own_value : received);
-    return mscclpp_dev_acc_get(&acc, dtype);
+#if MSCCLPP_DEV_ROWS
+    if (mscclpp_dev_row_add(dtype, op, first, second, count)) {
+        return first;
+    }
+#endif
+    for (i = 0; i < count; ++i) {
+        mscclpp_dev_acc_t acc;
+
+        mscclpp_dev_acc_set(&acc, dtype, first[i]);
+        mscclpp_dev_acc_add(&acc, hot, dtype, op, second[i]);
+        first[i] = mscclpp_dev_acc_get(&acc, dtype);
+    }
+    return first;
+}
+
+/*
+ * Carries out a step for this thread's units from `unit` on, at most MSCCLPP_DEV_NODES_STEP_UNITS of them. Takes their
+ * values as mscclpp_dev_nodes_step_own does. A receiving step combines them with what it receives. Then stores them in
+ * the packets `to`, or, if that is NULL, delivers them as the result. Returns the value of this thread's first unit.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_units(mscclpp_dev_ctx_t *ctx,
+                                                           const mscclpp_dev_nodes_epoch_t *epoch, bool hot, int dtype,
+                                                           int op, const mscclpp_dev_step_t *step, const char *stored,
+                                                           char *to, uint64_t unit, mscclpp_dev_vec_t first_value)
+{
+    mscclpp_dev_vec_t own[MSCCLPP_DEV_NODES_STEP_UNITS], received[MSCCLPP_DEV_NODES_STEP_UNITS], *values = own;
+    const uint64_t begin = unit;
+    uint32_t count = 0, i;
+
+    own[0] = received[0] = first_value; /* avoids a compiler warning: there is a unit */
+    for (; count < MSCCLPP_DEV_NODES_STEP_UNITS && unit < epoch->count; ++count, unit += ctx->nthreads) {
+        own[count] = mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored, unit, first_value);
+    }
+    if (step->kind != MSCCLPP_DEV_STEP_SEND) {
+        const char *from = mscclpp_dev_nodes_step_row(epoch, step->slot);
+        const uint32_t peer = mscclpp_dev_nodes_late_rank(ctx, epoch->nodes, true, step->peer);
+
+        for (i = 0; i < count; ++i) {
+            received[i] = mscclpp_dev_nodes_step_get(ctx, epoch, from, begin + (uint64_t)i * ctx->nthreads, peer);
+        }
+        values = mscclpp_dev_nodes_step_combine(step->kind, hot, dtype, op, own, received, count);
+    }
+    for (i = 0, unit = begin; i < count; ++i, unit += ctx->nthreads) {
+        if (to == NULL) {
+            mscclpp_dev_nodes_deliver(ctx, epoch, unit, values[i], mscclpp_dev_unit_mask(dtype));
+        } else if (!ctx->failed) {
+            mscclpp_dev_put_unit(to + unit * MSCCLPP_DEV_PACKET_STEP, epoch->count * MSCCLPP_DEV_PACKET_STEP, values[i],
+                                 epoch->flag, MSCCLPP_DEV_LL16);
+        }
+    }
+    return begin == ctx->tid ? values[0] : first_value;
 }
 
 /*
@@ -391,9 +443,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_run_steps(mscclpp_dev_ctx_t *ctx, const msccl
                                              int dtype, int op)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
-    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    mscclpp_dev_vec_t first_value = mscclpp_dev_vec_zero(), value;
-    uint32_t stored_slot = MSCCLPP_DEV_NODES_UNSTORED, i, to_slot;
+    mscclpp_dev_vec_t first_value = mscclpp_dev_vec_zero();
+    char *stored = NULL, *to;
+    uint32_t i, to_slot;
     bool is_delivered = false;
     uint64_t unit;
 
@@ -412,23 +464,14 @@ MSCCLPP_DEV void mscclpp_dev_nodes_run_steps(mscclpp_dev_ctx_t *ctx, const msccl
          * stores nothing.
          */
         to_slot = nodes->doubling.slots + (sends ? step.round : is_last ? 0 : nodes->doubling.step[i + 1].round);
+        to = mscclpp_dev_nodes_step_row(epoch, to_slot);
         /* A sending step need not store data that the receiving step before it has stored in the same slot. */
-        for (unit = ctx->tid; unit < epoch->count && !(sends && stored_slot == to_slot); unit += ctx->nthreads) {
-            value = mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored_slot, unit, first_value);
-            if (!sends) {
-                value = mscclpp_dev_nodes_step_combine(
-                    step.kind, hot, dtype, op, value,
-                    mscclpp_dev_nodes_step_get(ctx, epoch, step.slot, unit,
-                                               mscclpp_dev_nodes_late_rank(ctx, nodes, true, step.peer)));
-            }
-            first_value = unit == ctx->tid ? value : first_value;
-            if (!sends && is_last) {
-                mscclpp_dev_nodes_deliver(ctx, epoch, unit, value, mask);
-            } else if (!ctx->failed) {
-                mscclpp_dev_nodes_step_put(epoch, to_slot, unit, value);
-            }
+        for (unit = ctx->tid; unit < epoch->count && !(sends && stored == to);
+             unit += (uint64_t)ctx->nthreads * MSCCLPP_DEV_NODES_STEP_UNITS) {
+            first_value = mscclpp_dev_nodes_step_units(ctx, epoch, hot, dtype, op, &step, stored,
+                                                       sends || !is_last ? to : NULL, unit, first_value);
         }
-        stored_slot = to_slot;
+        stored = to;
         is_delivered = !sends && is_last;
         if (sends) {
             mscclpp_dev_nodes_step_send(ctx, epoch, &step, to_slot);
@@ -436,9 +479,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_run_steps(mscclpp_dev_ctx_t *ctx, const msccl
     }
     /* If the last step is a sending one, or if there are no steps, the result has not been delivered yet. */
     for (unit = ctx->tid; unit < epoch->count && !is_delivered; unit += ctx->nthreads) {
-        mscclpp_dev_nodes_deliver(
-            ctx, epoch, unit, mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored_slot, unit, first_value),
-            mask);
+        mscclpp_dev_nodes_deliver(ctx, epoch, unit,
+                                  mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored, unit, first_value),
+                                  mscclpp_dev_unit_mask(dtype));
     }
 }
 
@@ -541,6 +584,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, con
     epoch.nodes = nodes;
     epoch.shard = shard;
     epoch.capacity = capacity;
+    epoch.slot = slot_units;
     epoch.begin = ctx->block * block_share < chunk ? ctx->block * block_share : chunk;
     epoch.count = chunk - epoch.begin < block_share ? chunk - epoch.begin : block_share;
     epoch.flag = mscclpp_dev_last_epoch(ctx, args);
