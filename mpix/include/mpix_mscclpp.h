@@ -14,15 +14,16 @@
  * - All ranks of the communicator make the same queued calls on it in the same order. Calls on different communicators
  *   may be made in different orders by different ranks, and from different threads.
  * - The first queued call of a communicator waits for all ranks, because it makes the memory that queued calls use.
- *   Make this call before a stream is captured.
+ *   Make this call before a stream is captured. On one node the first large call waits, too, but at most 10 seconds: it
+ *   makes the memory of large calls. Starts of requests never wait.
  * - On each rank, the calls of one communicator run one after another: in one stream, or in streams that wait for one
  *   another. If two calls run at the same time, their results are undefined, and the communicator fails with
  *   MPIX_MSCCLPP_ERR_BUSY.
  * - While queued calls of several communicators are running, do nothing that waits for all kernels of the device,
  *   unless all ranks do it at the same point of those calls. Such operations are cudaMalloc, cudaFree, the first launch
- *   of a kernel, the first queued call of another communicator, MPI_Comm_free, and a plain call that is the first large
- *   one of its communicator or that an execution plan serves in a new size. Otherwise each rank may wait for a kernel
- *   that another rank cannot start.
+ *   of a kernel, the first queued call of another communicator, MPI_Comm_free, and a call, plain or queued, that is the
+ *   first large one of its communicator, or a plain one that an execution plan serves in a new size. Otherwise each
+ *   rank may wait for a kernel that another rank cannot start.
  * - Queued kernels need room on the GPU, which a communicator's first queued call reserves. Up to four communicators of
  *   a process have such room at a time. A kernel of the application that needs the whole GPU at once (a cooperative
  *   launch) waits for queued kernels, as it does for any other kernel.

@@ -102,7 +102,7 @@ static void queue(full_line_t *line, int part, mscclpp_mapped_t *mapped, bool ma
     mscclpp_allreduce_args_t args = call_of(line, part);
 
     args.mapped = mapped;
-    args.may_map = may_map;
+    args.may_wait = may_map;
     CHECK_EQ(mscclpp_allreduce_enqueue(line->queue.team, &args, line->queue.stream), MSCCLPP_OK);
     CHECK(strcmp(mscclpp_team_last_algorithm(line->queue.team), algorithm) == 0);
 }
@@ -261,7 +261,7 @@ static void run_collectives(rank_t *rank)
     for (size_t i = 0; i < COLLECTIVES; ++i) {
         mscclpp_coll_args_t args = collective_of(rank, &line, collectives[i]);
 
-        args.may_map = true;
+        args.may_wait = true;
         CHECK_EQ(mscclpp_dev_twin_record(line.queue.native), 0);
         CHECK_EQ(mscclpp_collective_enqueue(line.queue.team, &args, line.queue.stream), MSCCLPP_OK);
         CHECK(strcmp(mscclpp_team_last_algorithm(line.queue.team), "zerocopy") == 0);

@@ -99,7 +99,7 @@ static void send_off(const rank_t *rank, line_t *line, const train_t *train, int
                                                .count = train->count[car],
                                                .dtype = MSCCLPP_DTYPE_INT32,
                                                .op = MSCCLPP_OP_SUM,
-                                               .may_map = car % 2 == 0,
+                                               .may_wait = car % 2 == 0,
                                                .call = ++line->calls};
 
         CHECK_EQ(mscclpp_allreduce_enqueue(line->team, &args, line->stream), MSCCLPP_OK);

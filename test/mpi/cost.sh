@@ -51,9 +51,10 @@ cases_cost() {
         run "cost:memory:nodes" 240 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_transport shm \
             --mca coll_mscclpp_ranks_per_node 1 "$bindir/test_cost" memory $((long == 1 ? 1000 : 100))
         run "cost:large" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_cost" large 64
+        run "cost:queued" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_cost" queued 64
         run "cost:large:3" 120 -n 3 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_cost" large 12
     else
-        skip "cost:memory, cost:large" "counts the memory of the twin"
+        skip "cost:memory, cost:large, cost:queued" "counts the memory of the twin"
     fi
     case_pace
     # Over nodes, what travels between them is besides.

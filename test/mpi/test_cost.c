@@ -1,13 +1,18 @@
 /*
- * What communicators cost. Usage:
- *   test_cost space KIB    so many KiB of address space at most for each of 20 live duplicates that all-reduce 1 KiB
- *   test_cost memory N     at most 200 MiB of device memory a thousand for N live duplicates that all-reduce 1 KiB;
- * large messages in mapped buffers take none besides, and others on one communicator as much as one communicator takes;
- * the twin test_cost large N      N live duplicates that all send large messages through the scratch take as much as
- * five that do, and their small scratch; the twin test_cost dup US       so many microseconds at most for MPI_Comm_dup,
- * an all-reduce of 1 KiB and MPI_Comm_free test_cost first US     so many microseconds at most for MPI_Comm_dup and an
- * all-reduce of 1 KiB, with 20 live test_cost threads MS   so many milliseconds at most for the calls of four threads
- * on four communicators Each prints what it has measured; a limit of 0 asks for no more than that.
+ * What communicators cost. Each kind of run prints what it has measured; a limit of 0 asks for no more than that.
+ * Usage:
+ *
+ * - test_cost space KIB: so many KiB of address space at most for each of 20 live duplicates that all-reduce 1 KiB.
+ * - test_cost memory N: at most 200 MiB of device memory a thousand for N live duplicates that all-reduce 1 KiB; large
+ *   messages in mapped buffers take none besides, and others on one communicator as much as one communicator takes; the
+ *   twin.
+ * - test_cost large N: N live duplicates that all send large messages through the scratch take as much as five that do,
+ *   and their small scratch; the twin.
+ * - test_cost queued N: N live duplicates whose queued all-reduces have 1 KiB take as little as with `memory`, and one
+ *   with a large message as much besides as one communicator takes; the twin.
+ * - test_cost dup US: so many microseconds at most for MPI_Comm_dup, an all-reduce of 1 KiB and MPI_Comm_free.
+ * - test_cost first US: so many microseconds at most for MPI_Comm_dup and an all-reduce of 1 KiB, with 20 live.
+ * - test_cost threads MS: so many milliseconds at most for the calls of four threads on four communicators.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -17,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "test/mpi/mpi_queued.h"
 #include "test/mpi/mpi_test.h"
 
 #define INTS 256
@@ -189,6 +195,58 @@ static void large(int count, mt_buffer_t *in, mt_buffer_t *out)
     free(comms);
 }
 
+/* Queues a sum, and verifies it. */
+static void queue_and_verify(MPI_Comm comm, int ints, int number, void *stream, mt_buffer_t *in, mt_buffer_t *out)
+{
+    const int sum = mt_size * number + mt_size * (mt_size - 1) / 2;
+    int *operands = (int *)(void *)in->data, *results = (int *)(void *)out->data;
+
+    operands[0] = operands[ints - 1] = number + mt_rank;
+    results[0] = results[ints - 1] = -1;
+    MT_MPI(MPIX_Mscclpp_allreduce_enqueue(in->data, out->data, ints, MPI_INT, MPI_SUM, comm, stream));
+    mq_stream_wait(stream);
+    MT_CHECK(sum == results[0] && sum == results[ints - 1], "queued sum %d: %d and %d, not %d", number, results[0],
+             results[ints - 1], sum);
+}
+
+/* The small scratch stays beside the large one, as graphs may use it. */
+static void queued(int count, mt_buffer_t *in, mt_buffer_t *out)
+{
+    const double allowed = 0.2 * count + 1, before = device_memory();
+    MPI_Comm *comms = calloc((size_t)count, sizeof(*comms));
+    void *stream = mq_stream_make();
+    double small, all;
+
+    for (int i = 0; i < count; ++i) {
+        MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]));
+        queue_and_verify(comms[i], INTS, i, stream, in, out);
+    }
+    small = device_memory() - before;
+    for (int i = 0; i < 3; ++i) {
+        queue_and_verify(comms[count / 2], i == 1 ? INTS : LARGE_INTS, i, stream, in, out);
+    }
+    all = device_memory() - before;
+    if (0 == mt_rank) {
+        printf(
+            "%d ranks: %.1f MiB of device memory for queued calls of %d communicators, %.1f with large ones on one\n",
+            mt_size, small, count, all);
+    }
+    MT_CHECK(small <= allowed, "%.1f MiB for %d communicators are more than %.1f", small, count, allowed);
+    MT_CHECK(all > small + 1, "large messages took no larger scratch");
+    MT_CHECK(all <= small + 37, "large messages on one communicator took %.1f MiB", all - small);
+    for (int i = 0; i < count; ++i) {
+        MT_CHECK(mq_asked(comms[i], MPIX_MSCCLPP_QUERY_QUEUED) == (i == count / 2 ? 4 : 1),
+                 "not all calls were queued");
+        MT_MPI(MPI_Comm_free(&comms[i]));
+    }
+    mq_stream_free(stream);
+    mt_barrier(MPI_COMM_WORLD);
+    reduce(MPI_COMM_WORLD, in, out);
+    all = device_memory() - before;
+    MT_CHECK(all <= 5, "%.1f MiB are left after the end of all of them", all);
+    free(comms);
+}
+
 /* The first calls of duplicates, of which no ended one has left anything. */
 static void first(double limit, mt_buffer_t *in, mt_buffer_t *out)
 {
@@ -297,6 +355,8 @@ int main(int argc, char **argv)
         memory((int)limit, &in, &out);
     } else if (0 == strcmp(what, "large")) {
         large((int)limit, &in, &out);
+    } else if (0 == strcmp(what, "queued")) {
+        queued((int)limit, &in, &out);
     } else if (0 == strcmp(what, "first")) {
         first(limit, &in, &out);
     } else if (0 == strcmp(what, "dup")) {
@@ -304,8 +364,10 @@ int main(int argc, char **argv)
     } else if (0 == strcmp(what, "threads")) {
         threads(limit);
     } else {
-        fprintf(stderr,
-                "test_cost: '%s' is not allowed; use space, memory, large, dup, first or threads, and a limit\n", what);
+        fprintf(
+            stderr,
+            "test_cost: '%s' is not allowed; use space, memory, large, queued, dup, first or threads, and a limit\n",
+            what);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     mt_buffer_free(&in, "input");

@@ -90,11 +90,10 @@ typedef struct {
     bool early; /* the host does not wait for the call yet, as in mscclpp_allreduce_args_t */
     /*
      * For queued calls, as in mscclpp_allreduce_args_t: `mapped` has the buffers of all ranks that
-     * mscclpp_collective_map_buffers has mapped, or NULL. `may_map` says that a captured call may map them, because all
-     * ranks may wait for one another.
+     * mscclpp_collective_map_buffers has mapped, or NULL. `may_wait` says that the ranks may wait for one another.
      */
     void *mapped;
-    bool may_map;
+    bool may_wait;
     uint64_t call;           /* number of this call on the communicator, from 1 */
     uint64_t out_allocation; /* of `out`, as `reach` in mca/common/gpu/gpu.h takes it; 0: not known */
 } mscclpp_coll_args_t;

@@ -10,6 +10,9 @@
 #include "mca/common/base/mailbox.h"
 #include "mca/common/group/group.h"
 
+/* Seconds that ranks give one another in an exchange to which ranks need not come; half the timeout if that is less. */
+#define PATIENCE 10.0
+
 mscclpp_board_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group)
 {
     ++group->exchanges;
@@ -148,6 +151,24 @@ mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const cha
                                                                                        : end_once(group, false));
     *all_p = status == MSCCLPP_OK && !group->gave_up && all_said_yes;
     return status;
+}
+
+double mscclpp_group_exchange_patience(const mscclpp_group_t *group)
+{
+    const double half = group->timeout / 2;
+
+    return group->timeout > 0 && half < PATIENCE ? half : PATIENCE;
+}
+
+bool mscclpp_group_all_asked(const mscclpp_group_t *group, mscclpp_board_asked_t asked)
+{
+    bool equal = true;
+    int rank;
+
+    for (rank = 0; rank < group->size; ++rank) {
+        equal = equal && mscclpp_group_exchanged(group, rank)->asked == asked;
+    }
+    return equal;
 }
 
 /*

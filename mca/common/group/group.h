@@ -350,6 +350,12 @@ mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const ch
 mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                                double deadline, bool yes, bool *all_p);
 
+/* Returns the number of seconds that ranks give one another in an exchange to which ranks need not come. */
+double mscclpp_group_exchange_patience(const mscclpp_group_t *group);
+
+/* Returns true if all ranks have published these arguments. */
+bool mscclpp_group_all_asked(const mscclpp_group_t *group, mscclpp_board_asked_t asked);
+
 /*
  * Compares the arguments of all ranks. Returns MSCCLPP_ERR_INVALID if they differ. All ranks see the same arguments, so
  * they all return the same status.

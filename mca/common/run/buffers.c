@@ -6,9 +6,6 @@
 #include "mca/common/base/mailbox.h"
 #include "mca/common/run/runner.h"
 
-/* Seconds after which a rank no longer waits for others that do not capture the same call; see exchange_deadline. */
-#define MAPPED_WAIT 10.0
-
 /* If `willing` is false, exports nothing, and so no rank maps any buffer in this exchange. */
 static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *mine, const void *in, void *out,
                        bool willing)
@@ -156,29 +153,6 @@ void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use)
     }
 }
 
-/* MAPPED_WAIT, or half of the group's timeout if that is shorter, so that this wait ends before the call's deadline. */
-static double exchange_wait(const mscclpp_group_t *group)
-{
-    const double half = group->timeout / 2;
-
-    return group->timeout > 0 && half < MAPPED_WAIT ? half : MAPPED_WAIT;
-}
-
-/*
- * Returns true if all ranks have published the same arguments. If they have not, they captured different calls of the
- * communicator, which need not be an error: each may be repeated in its turn.
- */
-static bool have_equal_arguments(const mscclpp_group_t *group)
-{
-    bool equal = true;
-    int rank;
-
-    for (rank = 0; rank < group->size; ++rank) {
-        equal = equal && mscclpp_group_exchanged(group, rank)->asked == group->asked;
-    }
-    return equal;
-}
-
 /*
  * Waits only until a deadline, because the other ranks may capture no such call. *mapped_p stays NULL on all ranks if a
  * rank does not come in time, if arguments differ, or if a buffer cannot be mapped. Without memory for the result, this
@@ -187,7 +161,7 @@ static bool have_equal_arguments(const mscclpp_group_t *group)
 mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                             bool willing, mscclpp_mapped_t **mapped_p)
 {
-    const double seconds = exchange_wait(runner->group), deadline = mscclpp_now() + seconds;
+    const double seconds = mscclpp_group_exchange_patience(runner->group), deadline = mscclpp_now() + seconds;
     mscclpp_mapped_t *mapped = calloc(1, sizeof(*mapped));
     bool all_met = false, all_mapped = false, own_mapped = false;
     mscclpp_status_t status;
@@ -196,7 +170,8 @@ mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void
     fill_entry(runner, mscclpp_group_begin_exchange(runner->group), in, out, willing && mapped != NULL);
     status = mscclpp_group_meet_exchange_by(runner->group, "exchange of buffers", bytes, deadline, &all_met);
     if (status == MSCCLPP_OK && all_met) {
-        own_mapped = mapped != NULL && have_equal_arguments(runner->group) &&
+        /* Ranks may capture different calls, which need not be an error: each may be repeated in its turn. */
+        own_mapped = mapped != NULL && mscclpp_group_all_asked(runner->group, runner->group->asked) &&
                      map_all(runner, in, out, mapped->mappings, &mapped->count, mapped->peer_in, mapped->peer_out);
         status = mscclpp_group_end_exchange_by(runner->group, "vote on mapped buffers", bytes, deadline, own_mapped,
                                                &all_mapped);

@@ -38,8 +38,12 @@
 
 void mscclpp_runner_give_stream(mscclpp_runner_t *runner)
 {
-    /* A stream whose kernel has not ended must not go to another team. It is leaked with the failed team. */
-    if (runner->stream != NULL && !runner->stuck && (runner->launches == 0 || mscclpp_runner_has_ended(runner))) {
+    /*
+     * A stream whose kernel has not ended must not go to another team. It is leaked with the failed team. Kernels of
+     * queued operations run in streams of the application.
+     */
+    if (runner->stream != NULL && !runner->stuck &&
+        (runner->launches == 0 || runner->serves_queue || mscclpp_runner_has_ended(runner))) {
         mscclpp_stream_put(runner->gpu, runner->device, runner->stream, mscclpp_linger_present(runner));
     }
     runner->stream = NULL;
@@ -291,10 +295,10 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
  * Sets both flags that end kernels early: `abort` in the mailbox, which waits read, and `failed` in the scratch, which
  * kernels read when they start.
  */
-mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner)
+mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout)
 {
     static const uint64_t failed = 1; /* a kernel that gives up writes this; later kernels see it and end at once */
-    mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(void *)(runner->scratch + runner->layout.state_offset);
+    mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(void *)(scratch + layout->state_offset);
     mscclpp_status_t status = mscclpp_runner_take_stream(runner);
 
     __atomic_store_n(&runner->mailbox->abort, 1, __ATOMIC_RELAXED);

@@ -136,10 +136,10 @@ static inline bool mscclpp_runner_is_captured(const mscclpp_runner_t *runner)
 }
 
 /*
- * launch.c: makes operations of graphs that outlive the runner end at once. Such operations then use only this rank's
- * scratch and mailbox. No operation may run during the call.
+ * launch.c: makes those operations of graphs that outlive the runner end at once that were captured with this scratch.
+ * Such operations then use only this rank's scratch and mailbox. No operation may run during the call.
  */
-mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner);
+mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout);
 
 /*
  * stand_ins.c: provide device memory of at least `bytes` bytes, which an operation in a graph uses instead of its input

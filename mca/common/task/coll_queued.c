@@ -4,6 +4,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/task/by_plan.h"
 #include "mca/common/task/coll_task.h"
+#include "mca/common/team/grow.h"
 #include "mca/common/team/queue.h"
 
 /*
@@ -19,17 +20,69 @@ static bool can_queue(const mscclpp_coll_task_t *task)
             mscclpp_dev_supports(args->dtype, args->op, task->team->group.on_twin));
 }
 
-static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
+/* Returns true if the ranks do not know the size of the largest block. */
+static bool has_unknown_size(const mscclpp_coll_task_t *task)
+{
+    return task->args->varied && !task->args->is_size_known;
+}
+
+/* The arguments on which all ranks agree. If each rank knows only its own blocks, the bytes are left out. */
+static mscclpp_board_asked_t ask(const mscclpp_coll_task_t *task)
+{
+    const mscclpp_coll_args_t *args = task->args;
+
+    return mscclpp_board_ask(args->coll, args->root, has_unknown_size(task) ? 0 : task->bytes, args->dtype, args->op);
+}
+
+/* Chooses with the team's scratch or, if `layout` is not NULL, with one of the full size. */
+static mscclpp_status_t choose_with(mscclpp_coll_task_t *task, mscclpp_layout_t *layout)
 {
     mscclpp_select_input_t input;
 
     mscclpp_coll_describe_team(task->team, task->args->dtype, &input);
     input.early = true;
     input.replayed = true;
-    input.is_size_unknown = task->args->varied && !task->args->is_size_known;
+    input.is_size_unknown = has_unknown_size(task);
     input.engines = false;
     input.block_limit = task->team->runner.queue_blocks;
+    if (layout != NULL) {
+        mscclpp_team_describe_grown(task->team, false, layout, &input);
+    }
     return mscclpp_coll_choose(task, &input, true);
+}
+
+/* Chooses the algorithm of a queued call. */
+static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
+{
+    return choose_with(task, NULL);
+}
+
+/*
+ * Returns true if the call is worth a larger scratch: the team's is too small, or may be, and the call would go through
+ * the larger one, and not through mapped buffers. Changes the choice.
+ */
+static bool wants_scratch(mscclpp_coll_task_t *task)
+{
+    const uint64_t bytes = has_unknown_size(task) ? UINT64_MAX : task->largest;
+    mscclpp_layout_t layout;
+
+    return mscclpp_team_wants_more_queued(task->team, bytes) && choose_with(task, &layout) == MSCCLPP_OK &&
+           task->choice.algo != MSCCLPP_COLL_BY_ZEROCOPY;
+}
+
+/*
+ * Grows the scratch if the call is worth that and `may_wait` is set, and then chooses the algorithm. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks, if there is none. Any other error breaks the team.
+ */
+static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, bool may_wait)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (may_wait && wants_scratch(task)) {
+        status = mscclpp_team_grow(task->team, task->largest, false);
+        mscclpp_runner_give_stream(&task->team->runner);
+    }
+    return status == MSCCLPP_OK ? choose_queued(task) : status;
 }
 
 /*
@@ -58,7 +111,7 @@ static mscclpp_status_t use_mapped(mscclpp_coll_task_t *task)
     }
     if (status == MSCCLPP_OK && task->mapped == NULL) {
         task->may_map = false;
-        status = choose_queued(task);
+        status = grow_and_choose(task, task->args->may_wait);
         return status == MSCCLPP_OK ? mscclpp_coll_stop_mapping(task) : status;
     }
     if (status == MSCCLPP_OK) {
@@ -127,7 +180,7 @@ bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_arg
 
     mscclpp_coll_init_task(&task, team, args);
     task.queued = true;
-    return can_queue(&task) && choose_queued(&task) == MSCCLPP_OK;
+    return can_queue(&task) && (choose_queued(&task) == MSCCLPP_OK || wants_scratch(&task));
 }
 
 /*
@@ -140,6 +193,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
     mscclpp_coll_task_t task;
     mscclpp_by_plan_t by_plan;
     mscclpp_status_t status;
+    bool has_plan;
 
     mscclpp_coll_init_task(&task, team, args);
     task.queued = true;
@@ -147,7 +201,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
     team->runner.is_recording = team->runner.gpu->is_capturing(stream);
     task.mapped = args->mapped;
     task.may_map =
-        args->mapped != NULL || (args->may_map && team->runner.is_recording && !team->group.gave_up && may_map(&task));
+        args->mapped != NULL || (args->may_wait && team->runner.is_recording && !team->group.gave_up && may_map(&task));
     if (team->group.broken) {
         mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->group.oob.label,
                       team->group.collective, (unsigned long long)args->call);
@@ -160,15 +214,24 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
-    status = choose_queued(&task);
-    if (status != MSCCLPP_OK || (task.largest == 0 && (args->is_size_known || !args->varied))) {
+    status = args->may_wait && wants_scratch(&task) ? MSCCLPP_OK : choose_queued(&task);
+    if (status != MSCCLPP_OK || (task.largest == 0 && !has_unknown_size(&task))) {
         return status;
     }
-    team->group.asked = mscclpp_board_ask(args->coll, args->root, task.bytes, args->dtype, args->op);
+    team->group.asked = ask(&task);
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     mscclpp_runner_release_mappings(&team->runner, false);
     by_plan = describe_queued_by_plan(&task);
-    status = mscclpp_by_plan_can_enqueue(team, &by_plan) ? enqueue_by_plan(&task, &by_plan) : enqueue(&task);
+    has_plan = mscclpp_by_plan_can_enqueue(team, &by_plan);
+    if (!has_plan) {
+        status = grow_and_choose(&task, args->may_wait);
+        if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+            return status;
+        }
+    }
+    if (status == MSCCLPP_OK) {
+        status = has_plan ? enqueue_by_plan(&task, &by_plan) : enqueue(&task);
+    }
     if (task.mapped != args->mapped) {
         mscclpp_mapped_drop(task.mapped); /* the graph keeps it */
     }
@@ -190,30 +253,49 @@ static bool wants_mapped_buffers(mscclpp_coll_task_t *task)
     return !mscclpp_by_plan_can_enqueue(task->team, &by_plan);
 }
 
-/* *mapped_p is NULL after an error, too. */
+/* Grows the scratch for later calls that use no mapped buffers, unless a plan serves them. */
+static mscclpp_status_t grow_for_later(mscclpp_coll_task_t *task)
+{
+    const mscclpp_by_plan_t by_plan = describe_queued_by_plan(task);
+    mscclpp_status_t status;
+
+    if (mscclpp_by_plan_can_enqueue(task->team, &by_plan)) {
+        return MSCCLPP_OK;
+    }
+    task->may_map = false;
+    status = grow_and_choose(task, true);
+    return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_OK : status; /* the calls then return it */
+}
+
+/*
+ * Maps the buffers, unless the kernel would not use them. Without mapped buffers, grows the scratch if the calls need
+ * that. *mapped_p is NULL after an error, too.
+ */
 mscclpp_status_t mscclpp_collective_map_buffers(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                                 mscclpp_mapped_t **mapped_p)
 {
     mscclpp_coll_task_t task;
-    mscclpp_status_t status;
+    mscclpp_status_t status = MSCCLPP_OK;
 
     *mapped_p = NULL;
     mscclpp_coll_init_task(&task, team, args);
     task.queued = true;
     task.may_map = may_map(&task);
-    if (!wants_mapped_buffers(&task)) {
-        return MSCCLPP_OK;
-    }
-    mscclpp_runner_release_mappings(&team->runner, false);
-    team->group.asked = mscclpp_board_ask(args->coll, args->root, task.bytes, args->dtype, args->op);
-    /*
-     * A rank that packs its data cannot share the packed copy, whose address changes with each call. It only tells that
-     * to the others.
-     */
-    status = mscclpp_coll_packs(&task) ? MSCCLPP_OK : mscclpp_coll_prepare_buffers(&task);
-    if (status == MSCCLPP_OK) {
-        status = mscclpp_coll_map_buffers(&task);
+    team->group.asked = ask(&task);
+    if (wants_mapped_buffers(&task)) {
+        mscclpp_runner_release_mappings(&team->runner, false);
+        /*
+         * A rank that packs its data cannot share the packed copy, whose address changes with each call. It only tells
+         * that to the others.
+         */
+        status = mscclpp_coll_packs(&task) ? MSCCLPP_OK : mscclpp_coll_prepare_buffers(&task);
+        if (status == MSCCLPP_OK) {
+            status = mscclpp_coll_map_buffers(&task);
+        }
     }
     *mapped_p = task.mapped;
+    if (status == MSCCLPP_OK && task.mapped == NULL && task.largest != 0) {
+        status = grow_for_later(&task);
+    }
     return status == MSCCLPP_OK ? MSCCLPP_OK : mscclpp_team_fail(team, status);
 }

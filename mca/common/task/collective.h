@@ -23,8 +23,8 @@ typedef struct mscclpp_mapped mscclpp_mapped_t;
 mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_args_t *args);
 
 /*
- * Queues the call in `stream`, for a team that serves queued operations only (mca/common/team/queue.h). Waits only in a
- * captured call with `may_map`: until the other ranks capture it, too, but at most for some seconds. Kernels must be
+ * Queues the call in `stream`, for a team that serves queued operations only (mca/common/team/queue.h). Waits only with
+ * `may_wait`, as mscclpp_allreduce_enqueue does. Kernels must be
  * able to access the buffers. Returns MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, in these cases: data in several
  * allocations; blocks that differ, on several nodes; no kernel for the operation; no algorithm for queued calls. Every
  * other error breaks the team. In a captured stream, all calls of the team that need separate memory share it. The
@@ -36,7 +36,8 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
 /*
  * Maps the buffers of all ranks for later queued calls with the arguments `args`, if a kernel would use them.
  * Collective; waits for other ranks for some seconds at most. *mapped_p is NULL on all ranks if nothing is mapped, for
- * example for packed data and for calls in place that need separate memory. See mscclpp_allreduce_map_buffers
+ * example for packed data and for calls in place that need separate memory; the scratch then grows if the calls need
+ * that. See mscclpp_allreduce_map_buffers
  * (mca/common/task/task.h) for the use and the end of *mapped_p.
  */
 mscclpp_status_t mscclpp_collective_map_buffers(mscclpp_team_t *team, const mscclpp_coll_args_t *args,

@@ -184,11 +184,15 @@ static bool wants_long_slots(const mscclpp_task_t *task, const mscclpp_select_in
 
 /*
  * Returns true if the call is worth a larger scratch: the team's is too small, and the choice uses it. Algorithms that
- * map buffers do not, except in queued calls, whose scratch cannot grow later. They also count if a user has chosen an
- * algorithm that the scratch has no room for yet: after the growth, that one is chosen.
+ * map buffers do not, except in queued calls of a team that serves other calls, too: its scratch cannot grow later.
+ * They also count if a user has chosen an algorithm that the scratch has no room for yet: then that one is chosen.
  */
 static bool wants_scratch(const mscclpp_task_t *task, const mscclpp_select_input_t *input)
 {
+    if (task->team->runner.serves_queue) {
+        return task->args->may_wait && (task->team->lacks_puts || !task->choice.algo->maps_buffers) &&
+               mscclpp_team_wants_more_queued(task->team, task->bytes);
+    }
     return wants_long_slots(task, input) ||
            (mscclpp_team_wants_more(task->team, task->bytes, task->app_stream != NULL) &&
             (task->team->lacks_puts || task->app_stream != NULL || !task->choice.algo->maps_buffers));
@@ -199,7 +203,8 @@ static mscclpp_status_t exchange_or_grow(mscclpp_task_t *task, mscclpp_select_in
 {
     mscclpp_status_t status = exchange(task, input);
 
-    if (status == MSCCLPP_OK && task->app_stream == NULL && wants_scratch(task, input)) {
+    if (status == MSCCLPP_OK && (task->app_stream == NULL || task->team->runner.serves_queue) &&
+        wants_scratch(task, input)) {
         status = mscclpp_team_grow(task->team, task->bytes, false);
         if (status == MSCCLPP_OK) {
             status = mscclpp_select_shape(input, task->choice.algo, &task->choice);
@@ -337,7 +342,7 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
      */
     const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.threads);
     bool host_waits = task->app_stream == NULL, served = false, needs_epochs;
-    mscclpp_status_t status;
+    mscclpp_status_t status = MSCCLPP_OK;
 
     team->group.call = task->args->call;
     team->group.asked = mscclpp_board_ask(MSCCLPP_COLL_LAST, 0, task->bytes, task->args->dtype, task->args->op);
@@ -350,7 +355,6 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
     team->last_algorithm = task->choice.algo->name;
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     mscclpp_runner_release_mappings(&team->runner, false);
-    status = MSCCLPP_OK;
     if (wants_scratch(task, input)) {
         status = mscclpp_team_grow(team, task->bytes, !host_waits || wants_long_slots(task, input));
         if (status == MSCCLPP_OK) {
@@ -523,8 +527,8 @@ static bool may_map_buffers(const mscclpp_team_t *team)
 }
 
 /*
- * Maps the buffers, unless the kernel would not use them. All conditions for this are equal on all ranks, so either all
- * or none take part in the exchange.
+ * Maps the buffers, unless the kernel would not use them. Without mapped buffers, grows the scratch if the calls need
+ * that. All conditions are equal on all ranks, so either all or none take part in the exchange.
  */
 mscclpp_status_t mscclpp_allreduce_map_buffers(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
                                                mscclpp_mapped_t **mapped_p)
@@ -534,14 +538,19 @@ mscclpp_status_t mscclpp_allreduce_map_buffers(mscclpp_team_t *team, const msccl
     mscclpp_status_t status = MSCCLPP_OK;
 
     *mapped_p = NULL;
-    if (!task.may_map || task.bytes == 0 || team->group.gave_up || choose(&task, &input) != MSCCLPP_OK ||
-        !task.choice.algo->maps_buffers) {
+    if (task.bytes == 0 || team->group.gave_up || choose(&task, &input) != MSCCLPP_OK) {
         return MSCCLPP_OK;
     }
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
     team->group.asked = mscclpp_board_ask(MSCCLPP_COLL_LAST, 0, task.bytes, args->dtype, args->op);
-    mscclpp_runner_release_mappings(&team->runner, false);
-    status = mscclpp_runner_map_buffers(&team->runner, args->sendbuf, args->recvbuf, task.bytes, true, mapped_p);
+    if (task.may_map && task.choice.algo->maps_buffers) {
+        mscclpp_runner_release_mappings(&team->runner, false);
+        status = mscclpp_runner_map_buffers(&team->runner, args->sendbuf, args->recvbuf, task.bytes, true, mapped_p);
+    }
+    if (status == MSCCLPP_OK && *mapped_p == NULL && mscclpp_team_wants_more_queued(team, task.bytes)) {
+        status = mscclpp_team_grow(team, task.bytes, false);
+        mscclpp_runner_give_stream(&team->runner);
+    }
     return status == MSCCLPP_OK ? MSCCLPP_OK : mscclpp_team_fail(team, status);
 }
 
@@ -573,7 +582,7 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
                        : MSCCLPP_DEV_RELEASE_STREAM;
     task.mapped = args->mapped;
     task.may_map = args->mapped != NULL ||
-                   (args->may_map && team->runner.is_recording && !team->group.gave_up && may_map_buffers(team));
+                   (args->may_wait && team->runner.is_recording && !team->group.gave_up && may_map_buffers(team));
     status = serve_call(&task);
     if (task.mapped != args->mapped) {
         mscclpp_mapped_drop(task.mapped); /* the graph keeps it */

@@ -33,7 +33,11 @@ typedef struct {
      * mapped.
      */
     mscclpp_mapped_t *mapped;
-    bool may_map; /* the buffers of a captured call may be mapped while it is captured; equal on all ranks */
+    /*
+     * For queued calls: the call may wait for the other ranks, for some seconds at most: to map the buffers if it is
+     * captured, and for a larger scratch. Equal on all ranks.
+     */
+    bool may_wait;
 } mscclpp_allreduce_args_t;
 
 /*
@@ -60,7 +64,8 @@ mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_a
 /*
  * Maps the buffers of all ranks for queued calls with such arguments, if a kernel would use them. The calls may be for
  * parts of the buffers, of args->count elements each, at equal places on all ranks. Collective; waits for other ranks
- * for some seconds at most. *mapped_p is NULL on all ranks if nothing is mapped. After an error the team is broken.
+ * for some seconds at most. *mapped_p is NULL on all ranks if nothing is mapped. The scratch then grows if the calls
+ * need that. After an error the team is broken.
  *
  * The caller passes *mapped_p with each call, and returns it by mscclpp_allreduce_unmap_buffers when no call that uses
  * it is in progress. Calls in graphs keep the mapping as long as the graphs. The buffers must stay allocated as long as
@@ -87,8 +92,9 @@ void mscclpp_allreduce_unmap_buffers(mscclpp_mapped_t *mapped);
  * reports it.
  *
  * A team that serves queued operations only (mca/common/team/queue.h) has none of these limits. Several teams need no
- * `concurrent`, the stream may be under capture, and the host does not wait, with one exception: a captured call with
- * `may_map` waits until the other ranks capture it, too, but at most for some seconds.
+ * `concurrent`, the stream may be under capture, and the host does not wait, with two exceptions, both of which need
+ * `may_wait`: a captured call that maps buffers, and the first large call that does not. They wait until the other
+ * ranks make the call, too, but at most for some seconds.
  *
  * Between nodes, the first such call starts a thread for the proxy, whatever `proxy` says. The thread executes the
  * kernels' requests and sleeps when no call is in flight. On the twin, a grid of one thread runs in the calling thread,

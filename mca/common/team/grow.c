@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 #include "mca/common/gpu/pool.h"
 #include "mca/common/oob/vote.h"
@@ -100,6 +101,12 @@ bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool qu
     return team->full_size != 0 && (bytes > team->small_max || queued || team->lacks_puts);
 }
 
+bool mscclpp_team_wants_more_queued(const mscclpp_team_t *team, uint64_t bytes)
+{
+    return team->runner.serves_queue && team->fabric == NULL && !team->group.gave_up &&
+           mscclpp_team_wants_more(team, bytes, false);
+}
+
 bool mscclpp_team_has_middle(const mscclpp_team_t *team, uint64_t bytes)
 {
     return team->middle_max != 0 && bytes <= team->middle_max;
@@ -131,6 +138,7 @@ static mscclpp_status_t await_closing(mscclpp_team_t *team, uint64_t bytes)
 typedef struct {
     mscclpp_layout_t layout;
     bool leased;     /* it is a chunk of team/lease.h */
+    bool queued;     /* it is for queued operations, on one node */
     char *own;       /* this rank's; NULL: it has none */
     uint64_t epochs; /* flags of packets in the scratch of any rank are at most this */
     char *scratch[MSCCLPP_DEV_MAX_RANKS];
@@ -195,13 +203,14 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, larger_t *larger)
     uint64_t epochs = 0;
     void *memory;
 
+    if ((larger->leased || larger->queued) && team->kept == NULL &&
+        (team->kept = calloc(1, sizeof(*team->kept))) == NULL) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
     if (!larger->leased) {
         status = runner->gpu->device_alloc(runner->device, larger->layout.total, &memory);
         larger->own = status == MSCCLPP_OK ? memory : NULL;
         return status;
-    }
-    if (team->kept == NULL && (team->kept = calloc(1, sizeof(*team->kept))) == NULL) {
-        return MSCCLPP_ERR_NO_MEMORY;
     }
     status = mscclpp_lease_take(team, larger->layout.total, &larger->own, &epochs);
     larger->epochs = epochs > larger->epochs ? epochs : larger->epochs;
@@ -268,7 +277,8 @@ static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t 
 
 /*
  * Replaces the team's scratch by the larger one, which all ranks have mapped. Returns the old scratch, which is still
- * allocated. Returns NULL if the new scratch is leased, because the team then keeps the old one with its mappings.
+ * allocated. Returns NULL if the team keeps the old one with its mappings: if the new one is leased, and if queued
+ * operations or graphs may use the old one.
  */
 static char *replace_scratch(mscclpp_team_t *team, const larger_t *larger)
 {
@@ -276,7 +286,7 @@ static char *replace_scratch(mscclpp_team_t *team, const larger_t *larger)
     mscclpp_team_kept_t *kept = team->kept;
     char *old = runner->scratch;
 
-    if (larger->leased) {
+    if (larger->leased || larger->queued) {
         kept->scratch = old;
         memcpy(kept->peer_scratch, runner->peer_scratch, sizeof(kept->peer_scratch));
         memcpy(kept->peer_mapping, runner->peer_mapping, sizeof(kept->peer_mapping));
@@ -335,24 +345,34 @@ static void count_uses(mscclpp_team_t *team)
  * Exchanges handles with the ranks of the node, maps the new scratch of the peers, and votes. A rank that has failed
  * takes part in all of this, because the others wait for it.
  *
+ * For a queued call, ranks need not come to the exchange (mscclpp_group_meet_exchange_by). Others may be in an exchange
+ * of buffers meanwhile, if they capture other calls. Such an exchange publishes the arguments of its call, and this one
+ * their complement, so the ranks see that they differ.
+ *
  * *own_status_p is this rank's own status, before and after. *all_p, equal on all ranks of all nodes, says whether all
  * ranks have succeeded. Returns an error only if the exchange or the vote itself fails, which breaks the team.
  */
 static mscclpp_status_t exchange_and_map(mscclpp_team_t *team, uint64_t bytes, larger_t *larger,
                                          mscclpp_status_t *own_status_p, bool *all_p)
 {
-    mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(&team->group);
+    mscclpp_group_t *group = &team->group;
+    mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(group);
+    const mscclpp_board_asked_t asked = larger->queued ? ~group->asked : group->asked;
+    const double deadline = larger->queued ? mscclpp_now() + mscclpp_group_exchange_patience(group) : 0;
+    bool all_met = true;
     mscclpp_status_t status;
 
-    mine->asked = team->group.asked;
+    *all_p = false;
+    mine->asked = asked;
     mine->in_place = 0;
     mine->epochs = larger->epochs;
     if (*own_status_p == MSCCLPP_OK) {
         *own_status_p = team->runner.gpu->export_memory(larger->own, &mine->out);
     }
     mine->exportable = *own_status_p == MSCCLPP_OK;
-    status = mscclpp_group_meet_exchange(&team->group, "larger scratch", bytes);
-    if (status != MSCCLPP_OK) {
+    status = larger->queued ? mscclpp_group_meet_exchange_by(group, "larger scratch", bytes, deadline, &all_met)
+                            : mscclpp_group_meet_exchange(group, "larger scratch", bytes);
+    if (status != MSCCLPP_OK || !all_met) {
         return status;
     }
     /*
@@ -361,11 +381,16 @@ static mscclpp_status_t exchange_and_map(mscclpp_team_t *team, uint64_t bytes, l
      */
     (void)mscclpp_lease_give(team, team->let_go);
     team->let_go = NULL;
+    if (*own_status_p == MSCCLPP_OK && larger->queued && !mscclpp_group_all_asked(group, asked)) {
+        *own_status_p = MSCCLPP_ERR_PEER;
+    }
     if (*own_status_p == MSCCLPP_OK) {
         *own_status_p = map_peers(team, larger);
     }
-    status =
-        mscclpp_group_end_exchange(&team->group, "vote on a larger scratch", bytes, *own_status_p == MSCCLPP_OK, all_p);
+    status = larger->queued ? mscclpp_group_end_exchange_by(group, "vote on a larger scratch", bytes, deadline,
+                                                            *own_status_p == MSCCLPP_OK, all_p)
+                            : mscclpp_group_end_exchange(group, "vote on a larger scratch", bytes,
+                                                         *own_status_p == MSCCLPP_OK, all_p);
     return status == MSCCLPP_OK ? agree_with_nodes(team, *own_status_p, all_p) : status;
 }
 
@@ -375,12 +400,14 @@ static mscclpp_status_t exchange_and_map(mscclpp_team_t *team, uint64_t bytes, l
  * 2. Each rank installs the new scratch, or closes its new mappings.
  * 3. All ranks of the node meet, so that no peer maps the memory that is given up.
  * 4. That memory is freed.
- * After an error it stays in team->given_up until the team ends.
+ * After an error it stays in team->given_up until the team ends. For a queued call, the old scratch is kept, so the
+ * last two steps are left out.
  */
 mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fully)
 {
     const bool to_middle = !fully && mscclpp_team_has_middle(team, bytes);
     larger_t larger = {.leased = !to_middle && !fully && team->fabric == NULL && !team->runner.serves_queue,
+                       .queued = team->runner.serves_queue && team->fabric == NULL,
                        .epochs = team->runner.epochs};
     mscclpp_status_t status, own_status;
     bool all_succeeded = false;
@@ -397,13 +424,14 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
     team->given_up = larger.own; /* kept, because peers may still map it after an error */
     status = exchange_and_map(team, bytes, &larger, &own_status, &all_succeeded);
     if (status == MSCCLPP_OK && all_succeeded) {
+        team->has_older_graphs = mscclpp_runner_is_captured(&team->runner);
         team->given_up = replace_scratch(team, &larger);
     } else {
         close_new_mappings(&larger);
     }
     if (status == MSCCLPP_OK) {
         note_growth(team, to_middle && all_succeeded);
-        status = await_closing(team, bytes);
+        status = larger.queued ? MSCCLPP_OK : await_closing(team, bytes);
     }
     if (status == MSCCLPP_OK && team->fabric != NULL && all_succeeded) {
         status = mscclpp_fabric_grow(team->fabric, to_middle ? MSCCLPP_FABRIC_MIDDLE : MSCCLPP_FABRIC_FULL);
@@ -423,11 +451,13 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
         team->given_up = NULL;
     }
     if (!all_succeeded) {
-        mscclpp_log(mscclpp_status_is_shortage(own_status) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+        mscclpp_log(mscclpp_status_is_shortage(own_status) || team->group.gave_up ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                     "%s: rank %d: %llu bytes of scratch for large messages: %s: these take many steps",
                     team->group.oob.label, team->group.members[team->group.rank],
                     (unsigned long long)larger.layout.total,
-                    own_status != MSCCLPP_OK ? mscclpp_status_string(own_status) : "a peer has none");
+                    own_status != MSCCLPP_OK ? mscclpp_status_string(own_status)
+                    : team->group.gave_up    ? "a rank did not come to the call in time"
+                                             : "a peer has none");
     }
     return MSCCLPP_OK;
 }

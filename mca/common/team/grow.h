@@ -3,7 +3,9 @@
  * each rank. So an application may have many communicators. Other teams begin with less than 1 MiB. This is enough for
  * messages of some KiB at full speed. The first message that is larger and goes through the scratch makes it grow on
  * all ranks: to less than 1 MiB if that is enough, else to its full size. On one node the full size is a lease
- * (lease.h), which the team may lose again.
+ * (lease.h), which the team may lose again. A team for
+ * queued operations (queue.h) has memory of its own, and grows to the full size at once. It keeps the first scratch
+ * with its mappings and counters, because queued operations and graphs may still use it.
  *
  * Over several nodes, the area for what travels between them grows with the scratch (mscclpp_fabric_grow). There a call
  * also makes both grow if it would take several turns of short tiles.
@@ -37,6 +39,12 @@ void mscclpp_team_note_nodes(mscclpp_team_t *team);
  */
 bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool queued);
 
+/*
+ * The same for a queued call that may wait for other ranks. Equal on all ranks, if `bytes` is. The team never grows for
+ * later calls once ranks have not come to such a call in time.
+ */
+bool mscclpp_team_wants_more_queued(const mscclpp_team_t *team, uint64_t bytes);
+
 /* Returns true if the middle size is enough for messages of `bytes` bytes, and the team can grow to that. */
 bool mscclpp_team_has_middle(const mscclpp_team_t *team, uint64_t bytes);
 
@@ -51,6 +59,9 @@ void mscclpp_team_describe_grown(const mscclpp_team_t *team, bool to_middle, msc
  * Grows the scratch for messages of `bytes` bytes, or to its full size if `fully` is set. All ranks call it at the same
  * point of a call, while no operation of the team is in flight. If any rank cannot get the memory, all keep the small
  * scratch, which serves all sizes, though slowly. An error breaks the team.
+ *
+ * A team for queued operations on one node may have operations in flight. Its ranks wait for one another for some
+ * seconds at most, and if they do not come, all keep the small scratch.
  */
 mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fully);
 

@@ -96,7 +96,8 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
 /*
  * Returns true if the team can be parked:
  * - It may be taken over, holds little memory, and its calls can still be counted.
- * - It has neither a fabric nor an engine, whose resources are not meant to outlive a communicator.
+ * - It has neither a fabric nor an engine, whose resources are not meant to outlive a communicator, and no leased
+ *   scratch.
  * - Nothing has failed, neither at set-up nor later.
  * - No operation is in flight.
  */
@@ -104,7 +105,8 @@ static bool can_be_parked(mscclpp_team_t *team)
 {
     return team->park_key != 0 && team->runner.layout.total + mscclpp_plans_bytes(team) <= PARKED_BYTES &&
            team->group.calls_before < CALLS_BEFORE_MAX && team->fabric == NULL && team->engine == NULL &&
-           !team->group.broken && !team->runner.stuck && team->runner.mailbox != NULL && team->group.board != NULL &&
+           (team->kept == NULL || team->kept->scratch == NULL) && !team->group.broken && !team->runner.stuck &&
+           team->runner.mailbox != NULL && team->group.board != NULL &&
            __atomic_load_n(&team->runner.mailbox->failed, __ATOMIC_RELAXED) == 0 &&
            __atomic_load_n(&team->runner.mailbox->abort, __ATOMIC_RELAXED) == 0 &&
            (team->runner.launches == 0 || mscclpp_runner_has_ended(&team->runner));

@@ -16,7 +16,10 @@
 typedef struct mscclpp_team_stream mscclpp_team_stream_t; /* defined in queue.c */
 typedef struct mscclpp_team_plan mscclpp_team_plan_t;
 
-/* The small scratch of a team that has a leased scratch (team/lease.h), and its sizes (team/grow.h). */
+/*
+ * The small scratch of a team that has a leased scratch (team/lease.h), or of a team for queued operations whose
+ * scratch has grown, and its sizes (team/grow.h).
+ */
 typedef struct {
     char *scratch;
     char *peer_scratch[MSCCLPP_DEV_MAX_RANKS];
@@ -40,7 +43,7 @@ struct mscclpp_team {
     bool lacks_puts;           /* a user has chosen puts, or any algorithm, and the scratch has no room for puts */
     uint64_t middle_max;       /* the largest message for which the scratch does not grow to its full size; 0: there is
                                   no such size */
-    mscclpp_team_kept_t *kept; /* NULL: the team has no leased scratch */
+    mscclpp_team_kept_t *kept; /* NULL: the team has not kept a small scratch */
     bool counts_uses;          /* the team has had a leased scratch; equal on all ranks */
     bool in_use;               /* a use is in progress */
     uint64_t uses;             /* number of uses so far; equal on all ranks */
@@ -55,6 +58,7 @@ struct mscclpp_team {
 
     const char *last_algorithm;     /* name of the algorithm of the last call; "none" before the first */
     mscclpp_team_stream_t *streams; /* the application's streams that a team for queued operations has seen */
+    bool has_older_graphs; /* graphs may have queued operations that were captured before the scratch has grown */
 
     bool engines;               /* copy engines may serve blocking calls; equal on all ranks */
     mscclpp_engine_t *engine;   /* NULL before the first call that copy engines serve */

@@ -83,8 +83,8 @@ static mscclpp_status_t reserve_blocks(mscclpp_team_t *team, uint32_t *blocks_p)
 }
 
 /*
- * Makes everything now that queued operations cannot make later: reserved blocks, the full scratch, connections to all
- * nodes, and the rooms of plans. Releases the blocks after an error.
+ * Makes everything now that queued operations cannot make later: reserved blocks, over several nodes the full scratch
+ * and connections to all of them, and the rooms of plans. Releases the blocks after an error.
  */
 mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
 {
@@ -109,7 +109,9 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
      * No other communicator may take over this team, because its host does not know how far its operations have come.
      */
     team->park_key = 0;
-    if (status == MSCCLPP_OK && team->full_size != 0) {
+    team->counts_uses = false; /* queued operations never use leased scratch */
+    /* Between nodes the area of a graph's kernels must not change, as their data goes where the proxy puts it. */
+    if (status == MSCCLPP_OK && team->full_size != 0 && team->fabric != NULL) {
         status = mscclpp_team_grow(team, team->full_size, true);
         mscclpp_runner_give_stream(runner);
     }
@@ -207,13 +209,16 @@ static bool has_failed(const mscclpp_runner_t *runner)
 /*
  * Waits up to `seconds` until the last queued operation has ended, and makes progress meanwhile. Returns true if it has
  * ended. Sleeps between polls, because the end is not urgent.
+ *
+ * Operations of graphs that are older than the scratch count from the smaller number that its old counters have, and
+ * overwrite what later operations have reported. The application must have waited for them.
  */
 static bool await_end(const mscclpp_team_t *team, double seconds)
 {
     const double deadline = mscclpp_now() + seconds;
-    bool ended;
+    bool ended = team->has_older_graphs;
 
-    while (!(ended = mscclpp_runner_has_ended(&team->runner)) && mscclpp_now() < deadline) {
+    while (!ended && !(ended = mscclpp_runner_has_ended(&team->runner)) && mscclpp_now() < deadline) {
         const struct timespec pause = {0, 50000};
 
         mscclpp_group_progress(&team->group);

@@ -22,11 +22,14 @@
  * 3. Teams whose ranks take turns on a GPU are not made: a kernel could wait for one that cannot run. On several nodes
  *    a thread of the proxy serves the kernels, since no host waits for them. They send no packets between nodes: the
  *    area of these is renewed by hosts only.
- * 4. Calls that wait for all kernels of a device must not stand between queued kernels of several teams, unless all
+ * 4. Each scratch of a team has counters and flags of its own, so operations with the first scratch and with the larger
+ *    one may follow one another in any order, too. A graph keeps the scratch with which it was captured.
+ * 5. Calls that wait for all kernels of a device must not stand between queued kernels of several teams, unless all
  *    ranks queue these kernels in the same order. Such calls allocate and free memory without a stream, or load
- *    modules. This library makes such calls when a team is made or ends, and when its scratch grows. It also makes them
- *    when an execution plan gets memory for a new size, and when buffers of a request or a captured call are mapped.
- * 5. Kernels in streams that share a hardware queue run one after another, and the application's streams are not known
+ *    modules. This library makes such calls when a team is made or ends, and when its scratch grows, which the first
+ *    large call makes it do. It also makes them when an execution plan gets memory for a new size, and when buffers of
+ *    a request or a captured call are mapped.
+ * 6. Kernels in streams that share a hardware queue run one after another, and the application's streams are not known
  *    beforehand. So an application that queues calls of several communicators in different orders on different ranks
  *    needs a hardware queue for each stream. CUDA gives a process 8, and fewer to a client of MPS, unless
  *    CUDA_DEVICE_MAX_CONNECTIONS says how many.

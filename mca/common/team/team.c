@@ -147,10 +147,20 @@ static void keep_forever(mscclpp_team_t *team)
  */
 static bool disable_in_graphs(mscclpp_team_t *team)
 {
-    if (team->runner.mailbox == NULL || !mscclpp_runner_is_captured(&team->runner)) {
+    mscclpp_runner_t *runner = &team->runner;
+    const mscclpp_team_kept_t *kept = team->kept;
+    mscclpp_status_t status;
+
+    if (runner->mailbox == NULL || !mscclpp_runner_is_captured(runner)) {
         return false;
     }
-    if (mscclpp_runner_disable(&team->runner) != MSCCLPP_OK) {
+    status = mscclpp_runner_disable(runner, runner->scratch, &runner->layout);
+    if (kept != NULL && kept->scratch != NULL) {
+        const mscclpp_status_t kept_status = mscclpp_runner_disable(runner, kept->scratch, &kept->layout);
+
+        status = status == MSCCLPP_OK ? kept_status : status;
+    }
+    if (status != MSCCLPP_OK) {
         mscclpp_error("%s: graphs with calls of this communicator must not be launched any more",
                       team->group.oob.label);
     }

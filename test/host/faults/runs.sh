@@ -107,6 +107,14 @@ run_queue() {
     run test_queue --quick --timeout "$deadline"
 }
 
+run_queue_grow() {
+    run test_queue_grow --quick --timeout "$deadline"
+}
+
+run_queue_grow_kinds() {
+    run test_queue_grow --quick --timeout "$deadline" kinds
+}
+
 run_stale() {
     run test_queue --quick --timeout "$deadline" stale
 }

@@ -19,6 +19,17 @@ plant queue-graph-freed-early outlived mca/common/run/launch.c mca/common/run/la
     's/if \(runner->gpu->retain\(/(void)__atomic_sub_fetch(\&runner->captured, 1, __ATOMIC_RELAXED);\n    &/'
 plant queue-graph-goes-on outlived mca/common/run/launch.c mca/common/run/launch.c \
     's/uint64_t failed = 1;/uint64_t failed = 0;/'
+grow=mca/common/team/grow.c
+plant queue-scratch-given-up queue_grow "$grow" "$grow" \
+    's/if \(larger->leased \|\| larger->queued\) \{/if (larger->leased) {/'
+plant queue-grown-for-another queue_grow_kinds "$grow" "$grow" \
+    's/larger->queued \? ~group->asked : group->asked/group->asked/'
+plant queue-old-reports-awaited queue_grow mca/common/team/queue.c mca/common/team/queue.c \
+    's/bool ended = team->has_older_graphs/bool ended = false/'
+plant queue-old-graph-goes-on queue_grow mca/common/team/team.c mca/common/team/team.c \
+    's/if \(kept != NULL && kept->scratch != NULL\)/if (0)/'
+plant queue-start-waits queue_grow mca/common/task/task.c mca/common/task/task.c \
+    's/return task->args->may_wait &&/return/'
 zerocopy=device/kern/allreduce/allreduce_zerocopy.h
 plant mapped-operands-not-awaited mapped "$zerocopy" "$launcher" 's/mscclpp_dev_barrier\(ctx, common, barriers - 1\);//'
 plant mapped-readers-not-awaited mapped "$zerocopy" "$launcher" 's/mscclpp_dev_barrier\(ctx, common, barriers\);//'

@@ -201,7 +201,7 @@ static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call
         .recvbuf = call->recvbuf,
         .count = call->recvcount,
         .mapped = call->mapped,
-        .may_map = !call->agreed, /* starts of requests are local */
+        .may_wait = !call->agreed, /* starts of requests are local */
     };
     mscclpp_gpu_stream_t *stream;
     mscclpp_status_t status;
@@ -330,7 +330,7 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
     if (MSCCLPP_OK == status) {
         native->args.call = module->queued->calls;
         native->args.mapped = call->mapped;
-        native->args.may_map = !call->agreed; /* starts of requests are local */
+        native->args.may_wait = !call->agreed; /* starts of requests are local */
         status = mscclpp_collective_enqueue(module->queued->team, &native->args, stream);
     }
     if (MSCCLPP_OK == status) {
