@@ -335,7 +335,7 @@ static void test_outlived(int scale)
 static void count_warning(void *context, mscclpp_log_level_t level, const char *line)
 {
     (void)level;
-    if (strstr(line, "bytes of scratch for large messages: ") != NULL) {
+    if (strstr(line, "bytes of scratch for large messages (") != NULL) {
         __atomic_add_fetch((int *)context, 1, __ATOMIC_RELAXED);
     }
 }

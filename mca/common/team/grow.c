@@ -406,6 +406,10 @@ static mscclpp_status_t exchange_and_map(mscclpp_team_t *team, uint64_t bytes, l
 mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fully)
 {
     const bool to_middle = !fully && mscclpp_team_has_middle(team, bytes);
+    /*
+     * A lease needs a host that waits for each use, and a board of all ranks (lease.h). So these get memory of their
+     * own: calls that grow fully, whose hosts may not wait; teams for queued operations; and teams over several nodes.
+     */
     larger_t larger = {.leased = !to_middle && !fully && team->fabric == NULL && !team->runner.serves_queue,
                        .queued = team->runner.serves_queue && team->fabric == NULL,
                        .epochs = team->runner.epochs};
@@ -423,16 +427,18 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
     own_status = allocate(team, &larger);
     team->given_up = larger.own; /* kept, because peers may still map it after an error */
     status = exchange_and_map(team, bytes, &larger, &own_status, &all_succeeded);
-    if (status == MSCCLPP_OK && all_succeeded) {
+    if (status != MSCCLPP_OK) {
+        close_new_mappings(&larger);
+        return status;
+    }
+    if (all_succeeded) {
         team->has_older_graphs = mscclpp_runner_is_captured(&team->runner);
         team->given_up = replace_scratch(team, &larger);
     } else {
         close_new_mappings(&larger);
     }
-    if (status == MSCCLPP_OK) {
-        note_growth(team, to_middle && all_succeeded);
-        status = larger.queued ? MSCCLPP_OK : await_closing(team, bytes);
-    }
+    note_growth(team, to_middle && all_succeeded);
+    status = larger.queued ? MSCCLPP_OK : await_closing(team, bytes);
     if (status == MSCCLPP_OK && team->fabric != NULL && all_succeeded) {
         status = mscclpp_fabric_grow(team->fabric, to_middle ? MSCCLPP_FABRIC_MIDDLE : MSCCLPP_FABRIC_FULL);
     }
@@ -451,13 +457,13 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
         team->given_up = NULL;
     }
     if (!all_succeeded) {
-        mscclpp_log(mscclpp_status_is_shortage(own_status) || team->group.gave_up ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
-                    "%s: rank %d: %llu bytes of scratch for large messages: %s: these take many steps",
-                    team->group.oob.label, team->group.members[team->group.rank],
-                    (unsigned long long)larger.layout.total,
-                    own_status != MSCCLPP_OK ? mscclpp_status_string(own_status)
-                    : team->group.gave_up    ? "a rank did not come to the call in time"
-                                             : "a peer has none");
+        mscclpp_log(
+            mscclpp_status_is_shortage(own_status) || team->group.gave_up ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+            "%s: rank %d: no %llu bytes of scratch for large messages (%s); large messages will take many steps",
+            team->group.oob.label, team->group.members[team->group.rank], (unsigned long long)larger.layout.total,
+            own_status != MSCCLPP_OK ? mscclpp_status_string(own_status)
+            : team->group.gave_up    ? "a rank did not come to the call in time"
+                                     : "a peer has none");
     }
     return MSCCLPP_OK;
 }
