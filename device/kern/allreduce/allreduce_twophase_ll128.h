@@ -23,10 +23,10 @@ typedef struct {
 } mscclpp_dev_ll128_batch_t;
 
 /*
- * Returns bundle `j` of a batch, or its first bundle if there is no bundle `j`. Loading the first one again is faster
- * than a branch, which would make each load wait for the one before.
+ * Returns the number of bundle `j` of a batch; of its first bundle if the batch is shorter. The batch must not be
+ * empty. Loading the first one again is faster than a branch, which would make each load wait for the one before.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_ll128_loadable(const mscclpp_dev_ll128_batch_t *batch, int j)
+MSCCLPP_DEV uint64_t mscclpp_dev_ll128_index_or_first(const mscclpp_dev_ll128_batch_t *batch, int j)
 {
     const uint64_t index = batch->first + (uint64_t)j * batch->step;
 
@@ -268,7 +268,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
         for (i = 0; i < MSCCLPP_DEV_LL128_OPERANDS; ++i) {
             if ((uint32_t)(i % const_ranks) != args->rank) {
                 mscclpp_dev_ll128_poll(ctx, epoch, (uint32_t)(i % const_ranks), MSCCLPP_DEV_PHASE_OPERANDS,
-                                       mscclpp_dev_ll128_loadable(batch, i / const_ranks), &bundles[i]);
+                                       mscclpp_dev_ll128_index_or_first(batch, i / const_ranks), &bundles[i]);
             }
         }
         MSCCLPP_DEV_UNROLL
@@ -335,8 +335,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp
         for (i = 0; i < MSCCLPP_DEV_LL128_OPERANDS; ++i) {
             if (i % const_ranks != 0) {
                 mscclpp_dev_ll128_poll(ctx, epoch, mscclpp_dev_peer(args, (uint32_t)(i % const_ranks)),
-                                       MSCCLPP_DEV_PHASE_RESULTS, mscclpp_dev_ll128_loadable(batch, i / const_ranks),
-                                       &bundles[i]);
+                                       MSCCLPP_DEV_PHASE_RESULTS,
+                                       mscclpp_dev_ll128_index_or_first(batch, i / const_ranks), &bundles[i]);
             }
         }
         MSCCLPP_DEV_UNROLL

@@ -288,13 +288,17 @@ static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_ru
 
 static bool is_rooted(mscclpp_coll_t coll)
 {
-    static const mscclpp_coll_t rooted[] = {MSCCLPP_COLL_BCAST,   MSCCLPP_COLL_REDUCE,  MSCCLPP_COLL_GATHER,
-                                            MSCCLPP_COLL_GATHERV, MSCCLPP_COLL_SCATTER, MSCCLPP_COLL_SCATTERV};
-    size_t i;
-
-    for (i = 0; i < sizeof(rooted) / sizeof(rooted[0]) && coll != rooted[i]; ++i) {
+    switch (coll) {
+    case MSCCLPP_COLL_BCAST:
+    case MSCCLPP_COLL_REDUCE:
+    case MSCCLPP_COLL_GATHER:
+    case MSCCLPP_COLL_GATHERV:
+    case MSCCLPP_COLL_SCATTER:
+    case MSCCLPP_COLL_SCATTERV:
+        return true;
+    default:
+        return false;
     }
-    return i < sizeof(rooted) / sizeof(rooted[0]);
 }
 
 static bool parse_figures(const source_t *source, char *text, mscclpp_rules_t *rules)

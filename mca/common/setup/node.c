@@ -212,9 +212,10 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
 static void init_team(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
                       const mscclpp_nodes_t *nodes)
 {
+    /* Threads on the twin take no slots, unless a test passes an admission. Their calls may overlap. */
+    const bool calls_may_overlap = params->concurrent && params->gpu->twin && params->admission == NULL;
     int i;
 
-    /* Both arrays follow the team in the same allocation. */
     team->group.far_votes = (uint64_t(*)[2])(void *)(team + 1);
     team->group.leaders = (int *)(void *)(team->group.far_votes + (nodes != NULL ? nodes->count : 0));
     mscclpp_group_notices_init(&team->group);
@@ -231,9 +232,8 @@ static void init_team(mscclpp_team_t *team, const mscclpp_team_params_t *params,
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
     team->group.traced = !team->group.on_twin && mscclpp_tool_traces_kernels();
     team->group.admission = params->admission != NULL ? params->admission : mscclpp_admission_process();
-    /* Threads on the twin take no slots (prepare_and_fill_facts), so their calls may use engines at the same time. */
-    team->own_process =
-        params->own_process && (!params->concurrent || !team->group.on_twin || params->admission != NULL);
+    /* Teams share engine memory only if one team of the process at a time makes a call. */
+    team->calls_one_at_a_time = params->own_process && !calls_may_overlap;
     team->runner.group = &team->group;
     team->runner.gpu = params->gpu;
     team->runner.device = params->device;

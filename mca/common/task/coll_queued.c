@@ -269,7 +269,7 @@ static mscclpp_status_t grow_for_later(mscclpp_coll_task_t *task)
 
 /*
  * Maps the buffers, unless the kernel would not use them. Without mapped buffers, grows the scratch if the calls need
- * that. *mapped_p is NULL after an error, too.
+ * that.
  */
 mscclpp_status_t mscclpp_collective_map_buffers(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                                 mscclpp_mapped_t **mapped_p)
@@ -286,7 +286,8 @@ mscclpp_status_t mscclpp_collective_map_buffers(mscclpp_team_t *team, const mscc
         mscclpp_runner_release_mappings(&team->runner, false);
         /*
          * A rank that packs its data cannot share the packed copy, whose address changes with each call. It only tells
-         * that to the others.
+         * that to the others. For any other rank no stand-ins are made, because wants_mapped_buffers has excluded all
+         * calls that need one. So there is nothing to restore.
          */
         status = mscclpp_coll_packs(&task) ? MSCCLPP_OK : mscclpp_coll_prepare_buffers(&task);
         if (status == MSCCLPP_OK) {

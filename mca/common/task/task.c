@@ -87,7 +87,7 @@ static mscclpp_status_t choose_without_engines(mscclpp_task_t *task, const msccl
  */
 static bool shares_engine_memory(const mscclpp_team_t *team)
 {
-    return team->own_process && team->protocol.algorithm < 0;
+    return team->calls_one_at_a_time && team->protocol.algorithm < 0;
 }
 
 /*

@@ -62,7 +62,7 @@ struct mscclpp_team {
 
     bool engines;               /* copy engines may serve blocking calls; equal on all ranks */
     mscclpp_engine_t *engine;   /* NULL before the first call that copy engines serve */
-    bool own_process;           /* one team of this process at a time calls, or has its slot: they may share memory */
+    bool calls_one_at_a_time;   /* one team of this process at a time calls, or has its slot: they may share memory */
     mscclpp_team_plan_t *plans; /* execution plans of the team; see team/plans.h */
     int plan_count;             /* number of `plans` */
     mscclpp_kin_t *kin;         /* agreements of the ranks of several nodes (team/kin.h); NULL: not kept */

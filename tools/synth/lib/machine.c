@@ -83,10 +83,10 @@ static bool fit_nvlinks(const synth_machine_t *machine, char *why, size_t why_si
 }
 
 /*
- * Adds the links between GPUs with NVLinks, of `mbps` MB/s for each NVLink. Links that lead only through a switch share
- * the NVLink ports of their GPUs. The topology must not have any links yet. Returns false if memory runs out.
+ * Adds the links between GPUs with NVLinks. Links that lead only through a switch share the NVLink ports of their GPUs.
+ * The topology must not have any links yet. Returns false if memory runs out.
  */
-static bool add_nvlinks(const synth_machine_t *machine, int mbps, synth_topology_t *topology)
+static bool add_nvlinks(const synth_machine_t *machine, synth_topology_t *topology)
 {
     bool is_switched[SYNTH_MAX_LINKS] = {false};
     char name[SYNTH_NAME];
@@ -97,7 +97,8 @@ static bool add_nvlinks(const synth_machine_t *machine, int mbps, synth_topology
                                                                                    : machine->to_switch[other];
 
             if (gpu != other && machine->nvlinks[gpu][other] + common_ports > 0) {
-                synth_topology_link(topology, gpu, other, (machine->nvlinks[gpu][other] + common_ports) * mbps);
+                synth_topology_link(topology, gpu, other,
+                                    (machine->nvlinks[gpu][other] + common_ports) * machine->nvlink_mbps);
             }
         }
     }
@@ -109,8 +110,10 @@ static bool add_nvlinks(const synth_machine_t *machine, int mbps, synth_topology
     }
     for (int gpu = 0; gpu < machine->gpus; ++gpu) {
         snprintf(name, sizeof(name), "NVLink ports of %d", gpu);
-        if (!add_border(topology, name, UINT64_C(1) << gpu, true, is_switched, machine->to_switch[gpu] * mbps) ||
-            !add_border(topology, name, UINT64_C(1) << gpu, false, is_switched, machine->to_switch[gpu] * mbps)) {
+        if (!add_border(topology, name, UINT64_C(1) << gpu, true, is_switched,
+                        machine->to_switch[gpu] * machine->nvlink_mbps) ||
+            !add_border(topology, name, UINT64_C(1) << gpu, false, is_switched,
+                        machine->to_switch[gpu] * machine->nvlink_mbps)) {
             return false;
         }
     }
@@ -207,7 +210,6 @@ mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *wh
                                         synth_topology_t **topology_p)
 {
     synth_topology_t *topology;
-    bool ok, needs_pcie;
 
     if (machine->gpus < 2 || machine->gpus > SYNTH_MAX_RANKS) {
         snprintf(why, why_size, "it has %d GPUs; allowed are 2 to %d", machine->gpus, SYNTH_MAX_RANKS);
@@ -221,10 +223,8 @@ mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *wh
         return out_of_memory(why, why_size);
     }
     memcpy(topology->gpu, machine->gpu, sizeof(topology->gpu));
-    ok = add_nvlinks(machine, machine->nvlink_mbps, topology);
-    needs_pcie = ok && !synth_topology_connected(topology, why, why_size);
-    ok = ok && (!needs_pcie || add_pcie(machine, topology));
-    if (!ok) {
+    if (!add_nvlinks(machine, topology) ||
+        (!synth_topology_connected(topology, why, why_size) && !add_pcie(machine, topology))) {
         synth_topology_free(topology);
         return out_of_memory(why, why_size);
     }

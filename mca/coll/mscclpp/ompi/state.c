@@ -11,16 +11,14 @@ mca_coll_mscclpp_state_t mca_coll_mscclpp_state = {.output = -1, .lock = PTHREAD
  */
 void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module)
 {
-    mca_coll_mscclpp_state_t *component = &mca_coll_mscclpp_state;
-
-    pthread_mutex_lock(&component->lock);
-    module->next = component->modules;
-    module->link = &component->modules;
+    pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
+    module->next = mca_coll_mscclpp_state.modules;
+    module->link = &mca_coll_mscclpp_state.modules;
     if (module->next != NULL) {
         module->next->link = &module->next;
     }
-    component->modules = module;
-    pthread_mutex_unlock(&component->lock);
+    mca_coll_mscclpp_state.modules = module;
+    pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
 }
 
 /*

@@ -29,6 +29,7 @@ static role_t role_of(uint32_t nodes, uint32_t node)
     return role;
 }
 
+/* Returns the node that is participant `number`: the even one of a pair, which takes part for both. */
 static uint32_t node_of(const role_t *role, uint32_t number)
 {
     return number < role->pairs ? 2 * number : number + role->pairs;
@@ -97,8 +98,8 @@ bool mscclpp_schedule_doubling(const mscclpp_schedule_t *schedule, uint32_t node
 }
 
 /*
- * In step i of halving, a participant keeps the lower half of its blocks if bit i of its number is 0, else the upper
- * one.
+ * Returns the first block that participant `number` still keeps after `steps` steps of halving. In step i, it keeps the
+ * lower half of its blocks if bit i of its number is 0, else the upper one.
  */
 static uint32_t first_kept_block(const role_t *role, uint32_t number, uint32_t steps)
 {
