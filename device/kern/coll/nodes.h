@@ -13,8 +13,9 @@
  * node crosses the network only once. The blocks of a scan are its operands. Each rank combines them in rank order, as
  * on one node, and so gets the same bits. For reduce and reduce-scatter, an owner receives its node's operands,
  * combines them in rank order, and sends that partial result. The rank that gets the result combines the partial
- * results of all nodes, its own included, in node order, as an all-reduce does (nodes_merge.h). Partial results travel
- * in the type of the elements; 16-bit floats are rounded to it in between.
+ * results of all nodes, its own included: in node order if each node sends its own one to that rank's node
+ * (nodes_merge.h), else in the order of the exchange, described in the files named below. Partial results travel in the
+ * type of the elements; 16-bit floats are rounded to it in between.
  *
  * In each turn, an owner signals all other nodes, even if it has sent nothing. In a ring (nodes_ring.h) it signals only
  * the next one, by halving (nodes_halving.h) one node in each round, and over trees (nodes_trees.h) its parent and its
