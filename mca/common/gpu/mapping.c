@@ -153,6 +153,12 @@ static bool is_limit_exceeded(const mscclpp_mapping_limit_t *limit)
     return open_count > limit->count || (limit->bytes != 0 && open_bytes > limit->bytes);
 }
 
+/* Returns true if the mapping does not stay open once it is unused. */
+static bool is_surplus(const mscclpp_mapping_t *mapping, const mscclpp_mapping_limit_t *limit)
+{
+    return mapping->shared || mapping->stale || is_limit_exceeded(limit);
+}
+
 /*
  * Closes unused mappings that are shared or stale, and the least recently used ones above the limit. Returns how many
  * were closed. Starts again from the oldest one after each close, because the list may have changed while the lock was
@@ -164,7 +170,7 @@ static int close_surplus(mscclpp_mapping_limit_t limit)
     int closed = 0;
 
     while (mapping != NULL) {
-        if (is_unused(mapping) && (mapping->shared || mapping->stale || is_limit_exceeded(&limit))) {
+        if (is_unused(mapping) && is_surplus(mapping, &limit)) {
             close_unused(mapping);
             ++closed;
             mapping = oldest_mapping;
@@ -175,13 +181,15 @@ static int close_surplus(mscclpp_mapping_limit_t limit)
     return closed;
 }
 
-/* If an allocation has the same address as an older one of the same process, the older one has been freed. */
+/* Marks mappings as stale if `handle` is of a later allocation at their address: theirs has then been freed. */
 static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 {
     for (mscclpp_mapping_t *mapping = newest_mapping; mapping != NULL; mapping = mapping->older) {
         const mscclpp_gpu_handle_t *old = &mapping->handle;
-        if (is_same_process(old, handle) && old->buffer_id != handle->buffer_id &&
-            old->address < handle->address + handle->length && handle->address < old->address + old->length) {
+        const bool overlaps =
+            old->address < handle->address + handle->length && handle->address < old->address + old->length;
+
+        if (is_same_process(old, handle) && old->buffer_id != handle->buffer_id && overlaps) {
             mapping->stale = true;
         }
     }
@@ -325,7 +333,7 @@ void mscclpp_mapping_put(mscclpp_mapping_t *mapping)
         return;
     }
     pthread_mutex_lock(&mapping_lock);
-    if (0 == --mapping->references && (mapping->shared || mapping->stale || is_limit_exceeded(&current_limit))) {
+    if (0 == --mapping->references && is_surplus(mapping, &current_limit)) {
         (void)close_surplus(current_limit);
     }
     pthread_mutex_unlock(&mapping_lock);

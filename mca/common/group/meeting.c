@@ -253,7 +253,7 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
     uint64_t *word = &group->board[group->rank].arrived, *decision = &group->board[0].pledges;
     const bool needs_slot = early || group->concurrent, all_nodes = group->spans && (early || group->threads);
     mscclpp_status_t status;
-    bool all_ready, pledged;
+    bool all_ready, may_be_pledges, pledged;
 
     if (!group->meet_first && !early && !all_nodes) {
         return MSCCLPP_OK;
@@ -267,7 +267,8 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
     }
     status = await_arrivals(group, bytes, word, all_nodes);
     all_ready = status == MSCCLPP_OK && all_have_slots(group, word);
-    if (all_ready && !group->spans && (early || group->threads)) {
+    may_be_pledges = !group->spans && (early || group->threads);
+    if (all_ready && may_be_pledges) {
         /*
          * A rank that needs no slot redeems, too, to learn whether the pledges of the others are granted. If the call
          * is not early and no rank has threads, no rank needs a slot, and there are no pledges.

@@ -119,6 +119,7 @@ static uint64_t largest_chunk(const mscclpp_plan_t *plan)
 static uint64_t wrap_bytes(const survey_t *survey)
 {
     const mscclpp_plan_t *plan = survey->plan;
+    const bool may_wrap = plan->reuse && survey->wraps && !survey->uses_scratch_outside;
     uint64_t bytes = scratch_bytes, chunks = 0;
 
     for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
@@ -126,7 +127,7 @@ static uint64_t wrap_bytes(const survey_t *survey)
             chunks = plan->ranks[rank_number].chunks[MSCCLPP_PLAN_SCRATCH];
         }
     }
-    if (!plan->reuse || !survey->wraps || survey->uses_scratch_outside || chunks == 0 || survey->turns_multiple == 0) {
+    if (!may_wrap || chunks == 0 || survey->turns_multiple == 0) {
         return 0;
     }
     bytes = (plan->halves ? bytes / 2 : bytes) / chunks;

@@ -52,8 +52,10 @@ static bool check_teams(const mscclpp_oob_t *oob, const node_facts_t *facts)
     int rank, culprit = -1;
 
     for (rank = 0; rank < oob->size; ++rank) {
-        if (facts[rank].status != MSCCLPP_OK &&
-            (culprit < 0 || (facts[culprit].status == MSCCLPP_ERR_PEER && facts[rank].status != MSCCLPP_ERR_PEER))) {
+        const bool has_own_reason = facts[rank].status != MSCCLPP_OK && facts[rank].status != MSCCLPP_ERR_PEER;
+
+        if (culprit < 0 ? facts[rank].status != MSCCLPP_OK
+                        : has_own_reason && facts[culprit].status == MSCCLPP_ERR_PEER) {
             culprit = rank;
         }
     }

@@ -89,7 +89,7 @@ static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span,
     return status;
 }
 
-/* Kernels do not write padding. */
+/* Returns true if the elements have padding, which kernels do not write. */
 static bool has_padding(const mscclpp_coll_task_t *task)
 {
     return task->args->dtype >= MSCCLPP_DTYPE_SHORT_INT;
@@ -226,8 +226,8 @@ mscclpp_status_t mscclpp_coll_stop_mapping(mscclpp_coll_task_t *task)
 }
 
 /*
- * Waits for the copies unless the call is queued. Copies only the blocks, because the bytes between them must not
- * change.
+ * Copies the result to the user's output, and waits for the copies unless the call is queued. Copies only the blocks,
+ * because the bytes between them must not change.
  */
 static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
 {

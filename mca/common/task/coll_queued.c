@@ -98,7 +98,10 @@ static bool may_map(const mscclpp_coll_task_t *task)
            !needs_memory;
 }
 
-/* If the buffers cannot be mapped, all ranks choose another algorithm. An error breaks the team. */
+/*
+ * Makes the call's kernel use the buffers of all ranks, if the algorithm maps them. If they cannot be mapped, all ranks
+ * choose another algorithm. An error breaks the team.
+ */
 static mscclpp_status_t use_mapped(mscclpp_coll_task_t *task)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -120,7 +123,7 @@ static mscclpp_status_t use_mapped(mscclpp_coll_task_t *task)
     return status;
 }
 
-/* Frees the stand-ins in the stream's order, also after an error. */
+/* Queues the call without a plan. Frees the stand-ins in the stream's order, also after an error. */
 static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
@@ -156,7 +159,7 @@ static mscclpp_by_plan_t describe_queued_by_plan(const mscclpp_coll_task_t *task
     return call;
 }
 
-/* Data with holes are packed before the plan, and unpacked after it. */
+/* Queues the call's plan. Data with holes are packed before it, and unpacked after it. */
 static mscclpp_status_t enqueue_by_plan(mscclpp_coll_task_t *task, mscclpp_by_plan_t *call)
 {
     mscclpp_status_t status;
@@ -240,7 +243,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
                : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
 }
 
-/* Equal on all ranks, so either all or none take part in the exchange. */
+/* Returns true if a kernel would use mapped buffers. Equal on all ranks, so all or none take part in the exchange. */
 static bool wants_mapped_buffers(mscclpp_coll_task_t *task)
 {
     mscclpp_by_plan_t by_plan;

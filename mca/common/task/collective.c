@@ -18,8 +18,8 @@
 #define NOTICE_CALLS 256u
 
 /*
- * Also waits for work on the buffers that synchronous calls of the GPU runtime have left in progress. Data in several
- * allocations counts as out of reach.
+ * Finds out whether kernels can access the buffers. Also waits for work on the buffers that synchronous calls of the
+ * GPU runtime have left in progress. Data in several allocations counts as out of reach.
  */
 static mscclpp_status_t examine_buffers(mscclpp_coll_task_t *task)
 {

@@ -15,6 +15,15 @@ static uint64_t size_class_of(uint64_t bytes)
 }
 
 /*
+ * Returns true if this rank logs what is equal on all ranks: the first rank of the communicator, except during a trial
+ * at set-up.
+ */
+static bool logs_for_all(const mscclpp_team_t *team)
+{
+    return team->group.rank == 0 && team->group.members[0] == 0 && !team->group.probing;
+}
+
+/*
  * Only one rank of a communicator warns, and not during a trial at set-up. `warned` is shared by all threads, so one of
  * them sets it by an exchange.
  */
@@ -23,8 +32,8 @@ void mscclpp_report_choice(const mscclpp_team_t *team, uint64_t call, const char
     static bool warned[64]; /* by number of the algorithm; more than there are */
     const int32_t asked = team->protocol.algorithm;
 
-    if (asked >= 0 && team->group.rank == 0 && team->group.members[0] == 0 && team->group.oob.size > 1 &&
-        !team->group.probing && strcmp(mscclpp_algos[asked]->name, served_by) != 0 &&
+    if (asked >= 0 && team->group.oob.size > 1 && logs_for_all(team) &&
+        strcmp(mscclpp_algos[asked]->name, served_by) != 0 &&
         !__atomic_exchange_n(&warned[(size_t)asked % (sizeof(warned) / sizeof(warned[0]))], true, __ATOMIC_RELAXED)) {
         mscclpp_warn("%s: coll_mscclpp_algorithm is %s, which cannot serve all-reduce call %llu: %s does",
                      team->group.oob.label, mscclpp_algos[asked]->name, (unsigned long long)call, served_by);
@@ -40,8 +49,7 @@ void mscclpp_report_costs(mscclpp_team_t *team, const mscclpp_select_input_t *in
     uint64_t *logged = &team->logged_costs[MSCCLPP_COLL_LAST];
     char text[COST_TEXT];
 
-    if ((*logged & size_class_of(input->bytes)) == 0 && team->group.rank == 0 && team->group.members[0] == 0 &&
-        !team->group.probing) {
+    if ((*logged & size_class_of(input->bytes)) == 0 && logs_for_all(team)) {
         *logged |= size_class_of(input->bytes);
         mscclpp_select_explain(input, choice, text, sizeof(text));
         mscclpp_info("%s: %s", team->group.oob.label, text);

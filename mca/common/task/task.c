@@ -72,7 +72,7 @@ static mscclpp_status_t choose(mscclpp_task_t *task, mscclpp_select_input_t *inp
     return status;
 }
 
-/* The result is never one with engines. */
+/* Chooses an algorithm without engines. */
 static mscclpp_status_t choose_without_engines(mscclpp_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_select_input_t other_input = *input;
@@ -82,8 +82,8 @@ static mscclpp_status_t choose_without_engines(mscclpp_task_t *task, const msccl
 }
 
 /*
- * Not if the user asks for engines by name, because they then serve nonblocking calls beside blocking calls of other
- * teams.
+ * Returns true if the team shares the memory of engines with other teams of the process. It does not if the user asks
+ * for engines by name, because they then serve nonblocking calls beside blocking calls of other teams.
  */
 static bool shares_engine_memory(const mscclpp_team_t *team)
 {

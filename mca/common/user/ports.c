@@ -102,7 +102,7 @@ static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_use
 static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
                                        const mscclpp_transport_ops_t *ops, size_t token_count)
 {
-    bool on_host = ops->place == MSCCLPP_PLACE_HOST;
+    bool on_host = ops->place == MSCCLPP_PLACE_HOST, has_tokens;
     uint32_t flags = 0;
     mscclpp_status_t status = create_transport(user, ports, ops, token_count, on_host, &flags);
 
@@ -111,8 +111,8 @@ static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_
         on_host = false;
         status = create_transport(user, ports, ops, token_count, on_host, &flags);
     }
-    if (status == MSCCLPP_OK &&
-        ((flags & MSCCLPP_DEVICE_REGIONS) == 0 || (!on_host && (flags & MSCCLPP_DEVICE_TOKENS) == 0))) {
+    has_tokens = on_host || (flags & MSCCLPP_DEVICE_TOKENS) != 0;
+    if (status == MSCCLPP_OK && ((flags & MSCCLPP_DEVICE_REGIONS) == 0 || !has_tokens)) {
         close_transport(user, ports);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }

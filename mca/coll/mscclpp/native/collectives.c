@@ -9,7 +9,7 @@
 #include "mca/coll/mscclpp/native/define.h"
 #include "mca/coll/mscclpp/native/gate.h"
 
-/* The address is computed as an integer, since `buffer` may be MPI_BOTTOM. */
+/* Returns the address of element `index`. It is computed as an integer, since `buffer` may be MPI_BOTTOM. */
 static char *element_address(const void *buffer, ptrdiff_t index, type_t *type)
 {
     ptrdiff_t lb, extent;

@@ -79,7 +79,10 @@ static mca_coll_mscclpp_request_t *remove_first(mca_coll_mscclpp_queue_t *queue)
     return next;
 }
 
-/* Read with acquire, because the holder of the turn does not take the lock. NULL: the queue is empty. */
+/*
+ * Returns the first request of the queue, or NULL if there is none. Read with acquire, because the holder of the turn
+ * does not take the lock.
+ */
 static mca_coll_mscclpp_request_t *first_of(const mca_coll_mscclpp_queue_t *queue)
 {
     return __atomic_load_n(&queue->first, __ATOMIC_ACQUIRE);

@@ -68,15 +68,15 @@ typedef struct {
     ompi_request_t *requests[TREE_CHILDREN_MAX]; /* sends of `whole`; NULL: not begun, or over */
 } tree_t;
 
-/* The base of the digit that has this place value. */
+/* Returns the base of the digit that has this place value. */
 static int64_t base_at(const mca_coll_mscclpp_gather_t *gather, int64_t place_value)
 {
     return gather->count <= TREE_FLAT ? TREE_FLAT : 1 == place_value ? TREE_FIRST_BASE : TREE_BASE;
 }
 
 /*
- * The number of ranks in the subtree of an index, including the index itself, if the all-gather had an unlimited number
- * of ranks. This is the place value of a digit.
+ * Returns the number of ranks that the subtree of an index would have, including the index itself, if the all-gather
+ * had an unlimited number of ranks. This is the place value of a digit.
  */
 static int64_t full_size_of(const mca_coll_mscclpp_gather_t *gather, int index)
 {

@@ -204,7 +204,10 @@ void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage)
     buffer_release(&stage->recv);
 }
 
-/* Computed as integers, since the result may be outside of the object to which the address points. */
+/*
+ * Returns the address that is `offset` bytes after `address`. Computed as integers, since the result may be outside of
+ * the object to which `address` points.
+ */
 static char *add_offset(void *address, ptrdiff_t offset)
 {
     return (char *)((uintptr_t)address + (uintptr_t)offset);

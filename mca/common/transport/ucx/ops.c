@@ -119,10 +119,11 @@ static bool must_wait_for_messages(const mscclpp_conn_t *conn, const ucx_op_t *o
     for (uint64_t number = conn->op_begin; number < conn->op_next; ++number) {
         const ucx_op_t *earlier = &conn->ops[number % UCX_OPS_MAX];
         const uint64_t length = earlier->kind == UCX_ADD ? sizeof(uint64_t) : earlier->length;
+        const bool may_still_write =
+            earlier->by_message && earlier->kind != UCX_SIGNAL && conn->acked < earlier->message_end;
+        const bool overlaps = earlier->to < op->to + op->length && op->to < earlier->to + length;
 
-        if (earlier->by_message && earlier->kind != UCX_SIGNAL && conn->acked < earlier->message_end &&
-            earlier->remote->region == op->remote->region && earlier->to < op->to + op->length &&
-            op->to < earlier->to + length) {
+        if (may_still_write && overlaps && earlier->remote->region == op->remote->region) {
             return true;
         }
     }
@@ -398,13 +399,16 @@ mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticke
  */
 bool mscclpp_transport_ucx_has_left(mscclpp_conn_t *conn)
 {
+    bool may_flush;
+
     if (conn->op_begin == conn->op_end) {
         return true;
     }
     if (conn->op_next != conn->op_end || conn->sent != conn->packed || conn->sending != 0) {
         return false;
     }
-    if (conn->flushed_end != conn->op_end && conn->flushing_end == 0 && conn->connected && conn->lost_at == 0) {
+    may_flush = conn->flushing_end == 0 && conn->connected && conn->lost_at == 0;
+    if (conn->flushed_end != conn->op_end && may_flush) {
         begin_flush(conn);
     }
     return conn->flushed_end == conn->op_end;

@@ -424,8 +424,8 @@ static void execute_arrived(mscclpp_conn_t *conn)
 }
 
 /*
- * The peer may then refill the slots of the messages that have been executed. If the queue is full, a later round does
- * this.
+ * Acknowledges the messages that have been executed, so that the peer may refill their slots. If the queue is full, a
+ * later round does this.
  */
 static void acknowledge(mscclpp_conn_t *conn)
 {
@@ -475,7 +475,9 @@ void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport)
     end_copies(transport, &transport->out, true);
     end_copies(transport, &transport->in, false);
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
-        if (conn->bounce != NULL && conn->connected && MSCCLPP_OK == conn->status && !conn->peer_left) {
+        const bool is_open = conn->connected && MSCCLPP_OK == conn->status && !conn->peer_left;
+
+        if (conn->bounce != NULL && is_open) {
             continue_sending(conn);
             execute_arrived(conn);
             acknowledge(conn);
