@@ -84,6 +84,7 @@ static void kernel_begin(port_rank_t *port, mscclpp_dev_ctx_t *ctx, mscclpp_dev_
     memset(ctx, 0, sizeof(*ctx));
     memset(args, 0, sizeof(*args));
     ctx->nthreads = ctx->nblocks = 1;
+    ctx->patience = 1; /* pauses call the progress function one turn before they yield */
     ctx->progress = kernel_progress;
     ctx->progress_context = port;
     args->mailbox = port->mailbox;

@@ -236,6 +236,7 @@ static void *actor_main(void *argument)
         args->in = run->in[actor->kernel][actor->rank];
         args->out = run->out[actor->kernel][actor->rank];
         args->bytes = schedule->units[actor->kernel] * MSCCLPP_DEV_UNIT;
+        ctx.patience = 1; /* pauses call the progress function one turn before they yield */
         ctx.progress = turn;
         ctx.progress_context = actor;
         run_body(&ctx, args, schedule->body[actor->kernel]);
