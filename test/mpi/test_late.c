@@ -158,15 +158,16 @@ static volatile sig_atomic_t stayed; /* the last rank has stayed */
 static volatile int *written;        /* on the twin: the last rank's results */
 
 /*
- * On the twin, waits for a moment when some of the call's results are written and others are not: before the calls have
- * been compared, or between two of them, the others would wait elsewhere. On GPUs nearly all moments are amid a call.
+ * On the twin, waits for a moment when the first result is written and half of them are not, so that the other ranks
+ * still need this one's operands. Near the end of a call, or between two calls, the others would wait in the comparison
+ * of the next one. On GPUs nearly all moments are amid a call.
  */
 static void stay(int signal)
 {
     const struct itimerval none = {.it_value = {.tv_sec = 0}};
 
     (void)signal;
-    if (written == NULL || (UNWRITTEN != written[0] && UNWRITTEN == written[AMID_INTS - 1])) {
+    if (written == NULL || (UNWRITTEN != written[0] && UNWRITTEN == written[AMID_INTS / 2])) {
         stayed = 1;
         (void)setitimer(ITIMER_REAL, &none, NULL);
         (void)sleep(stays);
@@ -203,7 +204,8 @@ static void time_out(MPI_Comm comm, int seconds, fate_t fate)
     start = mt_now();
     do {
         if (written != NULL) {
-            written[0] = written[AMID_INTS - 1] = UNWRITTEN;
+            written[0] = UNWRITTEN; /* first: between the two, no result may seem to be written */
+            written[AMID_INTS / 2] = UNWRITTEN;
         }
         code = reduce(comm, &send, &recv, count, &took);
     } while (repeats && MPI_SUCCESS == code && mt_now() - start < 2 * seconds);
