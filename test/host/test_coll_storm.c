@@ -296,7 +296,8 @@ static void run_storm(int algo, int ranks, int nodes, int fanout, bool renews, b
     coll_end_configure(&config, &choice, options.timeout);
     config.epoch_limit = renews ? 40 : config.epoch_limit;
     config.nodes_fanout = fanout;
-    config.exchange_size /= crowds ? 8 : 1;
+    /* Over trees, a tile takes the slots of several nodes. */
+    config.exchange_size /= !crowds ? 1 : storm_of == MSCCLPP_COLL_BCAST || storm_of == MSCCLPP_COLL_REDUCE ? 64 : 8;
     CHECK_EQ(run_ranks(ranks, &config, run_storm_on, NULL), 0);
     mscclpp_team_finalize(1.0);
 }
