@@ -3,9 +3,9 @@
  * each rank. So an application may have many communicators. Other teams begin with less than 1 MiB. This is enough for
  * messages of some KiB at full speed. The first message that is larger and goes through the scratch makes it grow on
  * all ranks: to less than 1 MiB if that is enough, else to its full size. On one node the full size is a lease
- * (lease.h), which the team may lose again. A team for
- * queued operations (queue.h) has memory of its own, and grows to the full size at once. It keeps the first scratch
- * with its mappings and counters, because queued operations and graphs may still use it.
+ * (lease.h), which the team may lose again. A team for queued operations (queue.h) has memory of its own, and grows to
+ * the full size at once. It keeps the first scratch with its mappings and counters, because queued operations and
+ * graphs may still use it.
  *
  * Over several nodes, the area for what travels between them grows with the scratch (mscclpp_fabric_grow). There a call
  * also makes both grow if it would take several turns of short tiles.
