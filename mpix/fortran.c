@@ -70,17 +70,14 @@ static int array_size(MPI_Comm comm, int *size)
 }
 
 /*
- * QUEUED defines a queued collective, and COLLECTIVE defines both forms of a collective: queued, and as a persistent
- * request. `params_` are the parameters of its Fortran interface, in parentheses, and `args_` are the C arguments, up
- * to the communicator.
+ * Defines both forms of a collective: queued, and as a persistent request. `params_` are the parameters of its Fortran
+ * interface, in parentheses, and `args_` are the C arguments, up to the communicator.
  */
-#define QUEUED(name_, params_, args_)                                                                                  \
+#define COLLECTIVE(name_, params_, args_)                                                                              \
     FORTRAN(name_, LIST params_, const int *comm, intptr_t stream, int *ierror)                                        \
     {                                                                                                                  \
         set_ierror(MPIX_Mscclpp_##name_##_enqueue(LIST args_, MPI_Comm_f2c(*comm), (void *)stream), ierror);           \
-    }
-#define COLLECTIVE(name_, params_, args_)                                                                              \
-    QUEUED(name_, params_, args_)                                                                                      \
+    }                                                                                                                  \
     FORTRAN(name_##_init, LIST params_, const int *comm, MPIX_Mscclpp_request *request, int *ierror)                   \
     {                                                                                                                  \
         set_ierror(MPIX_Mscclpp_##name_##_init(LIST args_, MPI_Comm_f2c(*comm), request), ierror);                     \
@@ -117,11 +114,11 @@ COLLECTIVE(scatter, (SEND_BLOCKS, RECV_BLOCKS, const int *root), (SENT_BLOCKS, R
 COLLECTIVE(scatterv, (SEND_PLACES(displs), RECV_BLOCKS, const int *root), (SENT_PLACES(displs), RECEIVED_BLOCKS, *root))
 COLLECTIVE(alltoall, (SEND_BLOCKS, RECV_BLOCKS), (SENT_BLOCKS, RECEIVED_BLOCKS))
 COLLECTIVE(alltoallv, (SEND_PLACES(sdispls), RECV_PLACES(rdispls)), (SENT_PLACES(sdispls), RECEIVED_PLACES(rdispls)))
-QUEUED(neighbor_allgather, (SEND_BLOCKS, RECV_BLOCKS), (SENT_BLOCKS, RECEIVED_BLOCKS))
-QUEUED(neighbor_allgatherv, (SEND_BLOCKS, RECV_PLACES(displs)), (SENT_BLOCKS, RECEIVED_PLACES(displs)))
-QUEUED(neighbor_alltoall, (SEND_BLOCKS, RECV_BLOCKS), (SENT_BLOCKS, RECEIVED_BLOCKS))
-QUEUED(neighbor_alltoallv, (SEND_PLACES(sdispls), RECV_PLACES(rdispls)),
-       (SENT_PLACES(sdispls), RECEIVED_PLACES(rdispls)))
+COLLECTIVE(neighbor_allgather, (SEND_BLOCKS, RECV_BLOCKS), (SENT_BLOCKS, RECEIVED_BLOCKS))
+COLLECTIVE(neighbor_allgatherv, (SEND_BLOCKS, RECV_PLACES(displs)), (SENT_BLOCKS, RECEIVED_PLACES(displs)))
+COLLECTIVE(neighbor_alltoall, (SEND_BLOCKS, RECV_BLOCKS), (SENT_BLOCKS, RECEIVED_BLOCKS))
+COLLECTIVE(neighbor_alltoallv, (SEND_PLACES(sdispls), RECV_PLACES(rdispls)),
+           (SENT_PLACES(sdispls), RECEIVED_PLACES(rdispls)))
 
 FORTRAN(barrier, const int *comm, intptr_t stream, int *ierror)
 {
@@ -176,25 +173,54 @@ static MPI_Datatype *c_types(const void *sendbuf, const int *sendtypes, const in
 }
 
 /*
- * Counts the edges of each side, which have one block each. The C function checks the arguments, and reports its own
- * errors.
+ * Returns an array with the C datatypes of neighbor_alltoallw: *outs types of the send side, one for each edge, then
+ * those of the receive side. The caller frees it. After an error, returns NULL and sets *code_p to the error code,
+ * which has been reported.
  */
+static MPI_Datatype *c_edge_types(const int *sendtypes, const int *recvtypes, MPI_Comm comm, int *outs, int *code_p)
+{
+    int ins = 0;
+    MPI_Datatype *types;
+
+    *outs = 0;
+    *code_p = comm == MPI_COMM_NULL ? MPI_ERR_COMM : mpix_count_edges(comm, outs, &ins);
+    if (*code_p != MPI_SUCCESS) {
+        (void)mpix_report(comm, *code_p);
+        return NULL;
+    }
+    types = convert_types(sendtypes, *outs, recvtypes, ins, comm);
+    *code_p = types == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+    return types;
+}
+
 FORTRAN(neighbor_alltoallw, const void *sendbuf, const int *sendcounts, const MPI_Aint *sdispls, const int *sendtypes,
         void *recvbuf, const int *recvcounts, const MPI_Aint *rdispls, const int *recvtypes, const int *comm,
         intptr_t stream, int *ierror)
 {
     const MPI_Comm comm_c = MPI_Comm_f2c(*comm);
-    int outs = 0, ins = 0, code = comm_c == MPI_COMM_NULL ? MPI_ERR_COMM : mpix_count_edges(comm_c, &outs, &ins);
-    MPI_Datatype *types = NULL;
+    int outs, code;
+    MPI_Datatype *types = c_edge_types(sendtypes, recvtypes, comm_c, &outs, &code);
 
-    if (code != MPI_SUCCESS) {
-        (void)mpix_report(comm_c, code);
-    } else {
-        types = convert_types(sendtypes, outs, recvtypes, ins, comm_c);
-        code = types == NULL ? MPI_ERR_NO_MEM
-                             : MPIX_Mscclpp_neighbor_alltoallw_enqueue(c_buffer(sendbuf), sendcounts, sdispls, types,
-                                                                       c_buffer(recvbuf), recvcounts, rdispls,
-                                                                       types + outs, comm_c, (void *)stream);
+    if (types != NULL) {
+        code = MPIX_Mscclpp_neighbor_alltoallw_enqueue(c_buffer(sendbuf), sendcounts, sdispls, types, c_buffer(recvbuf),
+                                                       recvcounts, rdispls, types + outs, comm_c, (void *)stream);
+    }
+    free(types);
+    set_ierror(code, ierror);
+}
+
+/* Frees the array of types at once, since the request has copied its lists. */
+FORTRAN(neighbor_alltoallw_init, const void *sendbuf, const int *sendcounts, const MPI_Aint *sdispls,
+        const int *sendtypes, void *recvbuf, const int *recvcounts, const MPI_Aint *rdispls, const int *recvtypes,
+        const int *comm, MPIX_Mscclpp_request *request, int *ierror)
+{
+    const MPI_Comm comm_c = MPI_Comm_f2c(*comm);
+    int outs, code;
+    MPI_Datatype *types = c_edge_types(sendtypes, recvtypes, comm_c, &outs, &code);
+
+    if (types != NULL) {
+        code = MPIX_Mscclpp_neighbor_alltoallw_init(c_buffer(sendbuf), sendcounts, sdispls, types, c_buffer(recvbuf),
+                                                    recvcounts, rdispls, types + outs, comm_c, request);
     }
     free(types);
     set_ierror(code, ierror);

@@ -43,9 +43,33 @@ static int begin_reduction(const call_t *call, MPI_Request *under_way_p)
     }
 }
 
+/* Begins a neighbourhood collective for mpix_plain_begin, which has checked that the counts fit into an int. */
+static int begin_neighbors(const call_t *call, MPI_Request *under_way_p)
+{
+    const int sendcount = (int)call->sendcount, recvcount = (int)call->recvcount;
+
+    switch (call->coll) {
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHER:
+        return MPI_Ineighbor_allgather(call->sendbuf, sendcount, call->sendtype, call->recvbuf, recvcount,
+                                       call->recvtype, call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHERV:
+        return MPI_Ineighbor_allgatherv(call->sendbuf, sendcount, call->sendtype, call->recvbuf, call->recvcounts,
+                                        call->rdispls, call->recvtype, call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALL:
+        return MPI_Ineighbor_alltoall(call->sendbuf, sendcount, call->sendtype, call->recvbuf, recvcount,
+                                      call->recvtype, call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLV:
+        return MPI_Ineighbor_alltoallv(call->sendbuf, call->sendcounts, call->sdispls, call->sendtype, call->recvbuf,
+                                       call->recvcounts, call->rdispls, call->recvtype, call->comm, under_way_p);
+    default:
+        return MPI_Ineighbor_alltoallw(call->sendbuf, call->sendcounts, call->soffsets, call->sendtypes, call->recvbuf,
+                                       call->recvcounts, call->roffsets, call->recvtypes, call->comm, under_way_p);
+    }
+}
+
 /*
  * Begins MPI's nonblocking collective for a call. Returns MPI_ERR_COUNT if a count does not fit into an int, and
- * otherwise MPI's error code. There are no requests of neighbourhood collectives.
+ * otherwise MPI's error code.
  */
 int mpix_plain_begin(const call_t *call, MPI_Request *under_way_p)
 {
@@ -84,6 +108,12 @@ int mpix_plain_begin(const call_t *call, MPI_Request *under_way_p)
     case MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW:
         return MPI_Ialltoallw(call->sendbuf, call->sendcounts, call->sdispls, call->sendtypes, call->recvbuf,
                               call->recvcounts, call->rdispls, call->recvtypes, call->comm, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHER:
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHERV:
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALL:
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLV:
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLW:
+        return begin_neighbors(call, under_way_p);
     default:
         return begin_reduction(call, under_way_p);
     }

@@ -29,34 +29,60 @@ static void copy_array(const void **array_p, size_t count, size_t size, char **e
 }
 
 /*
+ * Sets *sends_p and *receives_p to the number of blocks of each side: one for each rank or, in a neighbourhood
+ * collective, one for each edge. Returns an MPI error code, which has not been reported.
+ */
+static int count_blocks(const call_t *call, int *sends_p, int *receives_p)
+{
+    int code;
+
+    switch (call->coll) {
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHER:
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHERV:
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALL:
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLV:
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLW:
+        return mpix_count_edges(call->comm, sends_p, receives_p);
+    default:
+        code = MPI_Comm_size(call->comm, sends_p);
+        *receives_p = *sends_p;
+        return code;
+    }
+}
+
+/*
  * Copies the arrays to which the call points, since the application may free them when the request has been made. Each
- * array has an entry for each rank, because there are no requests of neighbourhood collectives. Arrays that MPI does
- * not read on this rank are not in the call. All copies are stored in request->arrays, which the caller frees. Returns
- * an MPI error code, which has not been reported; after an error there is nothing to free.
+ * array has an entry for each block. Arrays that MPI does not read on this rank are not in the call. All copies are
+ * stored in request->arrays, which the caller frees. Returns an MPI error code, which has not been reported; after an
+ * error there is nothing to free.
  */
 static int copy_arrays(struct mpix_mscclpp_request *request)
 {
+    /* The arrays of one block: a type, a displacement in bytes, and a count and a displacement. */
+    const size_t block_bytes = sizeof(MPI_Datatype) + sizeof(MPI_Aint) + 2 * sizeof(int);
     call_t *call = &request->call;
-    int ranks = 0;
-    size_t count;
+    int sends = 0, receives = 0;
+    const int code = count_blocks(call, &sends, &receives);
     char *end;
 
-    if (MPI_Comm_size(call->comm, &ranks) != MPI_SUCCESS) {
-        return MPI_ERR_COMM;
+    if (code != MPI_SUCCESS) {
+        return code;
     }
-    count = (size_t)ranks;
-    /* Room for two arrays of types and four of ints; the types come first, so that all are aligned. */
-    request->arrays = malloc(count * (2 * sizeof(MPI_Datatype) + 4 * sizeof(int)));
+    /* Room for one block more, because malloc may return NULL for a size of 0. */
+    request->arrays = malloc(((size_t)sends + (size_t)receives + 1) * block_bytes);
     if (request->arrays == NULL) {
         return MPI_ERR_NO_MEM;
     }
     end = request->arrays;
-    copy_array((const void **)&call->sendtypes, count, sizeof(MPI_Datatype), &end);
-    copy_array((const void **)&call->recvtypes, count, sizeof(MPI_Datatype), &end);
-    copy_array((const void **)&call->sendcounts, count, sizeof(int), &end);
-    copy_array((const void **)&call->sdispls, count, sizeof(int), &end);
-    copy_array((const void **)&call->recvcounts, count, sizeof(int), &end);
-    copy_array((const void **)&call->rdispls, count, sizeof(int), &end);
+    /* Larger elements come first, so that all arrays are aligned. */
+    copy_array((const void **)&call->sendtypes, (size_t)sends, sizeof(MPI_Datatype), &end);
+    copy_array((const void **)&call->recvtypes, (size_t)receives, sizeof(MPI_Datatype), &end);
+    copy_array((const void **)&call->soffsets, (size_t)sends, sizeof(MPI_Aint), &end);
+    copy_array((const void **)&call->roffsets, (size_t)receives, sizeof(MPI_Aint), &end);
+    copy_array((const void **)&call->sendcounts, (size_t)sends, sizeof(int), &end);
+    copy_array((const void **)&call->sdispls, (size_t)sends, sizeof(int), &end);
+    copy_array((const void **)&call->recvcounts, (size_t)receives, sizeof(int), &end);
+    copy_array((const void **)&call->rdispls, (size_t)receives, sizeof(int), &end);
     return MPI_SUCCESS;
 }
 
@@ -311,6 +337,68 @@ int MPIX_Mscclpp_alltoallw_init(const void *sendbuf, const int sendcounts[], con
 
     return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW, &send, &recv, MPIX_NO_ROOT, comm),
                         &call, 1, request);
+}
+
+int MPIX_Mscclpp_neighbor_allgather_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                         MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                                         MPIX_Mscclpp_request *request)
+{
+    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    call_t call;
+
+    return make_request(mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHER, &send, &recv, comm),
+                        &call, 1, request);
+}
+
+int MPIX_Mscclpp_neighbor_allgatherv_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                          void *recvbuf, const int recvcounts[], const int displs[],
+                                          MPI_Datatype recvtype, MPI_Comm comm, MPIX_Mscclpp_request *request)
+{
+    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
+    call_t call;
+
+    return make_request(mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHERV, &send, &recv, comm),
+                        &call, 1, request);
+}
+
+int MPIX_Mscclpp_neighbor_alltoall_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                                        MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                                        MPIX_Mscclpp_request *request)
+{
+    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    call_t call;
+
+    return make_request(mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALL, &send, &recv, comm),
+                        &call, 1, request);
+}
+
+int MPIX_Mscclpp_neighbor_alltoallv_init(const void *sendbuf, const int sendcounts[], const int sdispls[],
+                                         MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
+                                         const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm,
+                                         MPIX_Mscclpp_request *request)
+{
+    const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, recvtype, NULL};
+    call_t call;
+
+    return make_request(mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLV, &send, &recv, comm),
+                        &call, 1, request);
+}
+
+/* Passes the displacements separately, as MPIX_Mscclpp_neighbor_alltoallw_enqueue does. */
+int MPIX_Mscclpp_neighbor_alltoallw_init(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[],
+                                         const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
+                                         const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
+                                         MPIX_Mscclpp_request *request)
+{
+    const mpix_side_t send = {sendbuf, 0, sendcounts, NULL, MPI_BYTE, sendtypes};
+    const mpix_side_t recv = {recvbuf, 0, recvcounts, NULL, MPI_BYTE, recvtypes};
+    call_t call;
+
+    return make_request(mpix_describe_neighbors_w(&call, &send, sdispls, &recv, rdispls, comm), &call, 1, request);
 }
 
 /* Describes one partition. If there are fewer than 1, require_partitions frees the request again. */

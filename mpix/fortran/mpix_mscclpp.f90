@@ -520,6 +520,80 @@ module mpix_mscclpp
             integer(c_int), intent(out), optional :: ierror
         end subroutine
 
+        subroutine MPIX_Mscclpp_neighbor_allgather_init(sendbuf, sendcount, sendtype, recvbuf, &
+                recvcount, recvtype, comm, request, ierror) &
+                bind(c, name="mpix_mscclpp_f_neighbor_allgather_init")
+            import :: c_int, c_intptr_t
+            !gcc$ attributes no_arg_check :: sendbuf, recvbuf
+            !dir$ ignore_tkr sendbuf, recvbuf
+            !dec$ attributes no_arg_check :: sendbuf, recvbuf
+            type(*), dimension(*), intent(in), asynchronous :: sendbuf
+            type(*), dimension(*), asynchronous :: recvbuf
+            integer(c_int), intent(in) :: sendcount, sendtype, recvcount, recvtype, comm
+            integer(c_intptr_t), intent(out) :: request
+            integer(c_int), intent(out), optional :: ierror
+        end subroutine
+
+        subroutine MPIX_Mscclpp_neighbor_allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, &
+                recvcounts, displs, recvtype, comm, request, ierror) &
+                bind(c, name="mpix_mscclpp_f_neighbor_allgatherv_init")
+            import :: c_int, c_intptr_t
+            !gcc$ attributes no_arg_check :: sendbuf, recvbuf
+            !dir$ ignore_tkr sendbuf, recvbuf
+            !dec$ attributes no_arg_check :: sendbuf, recvbuf
+            type(*), dimension(*), intent(in), asynchronous :: sendbuf
+            type(*), dimension(*), asynchronous :: recvbuf
+            integer(c_int), intent(in) :: sendcount, sendtype, recvtype, comm
+            integer(c_int), dimension(*), intent(in) :: recvcounts, displs
+            integer(c_intptr_t), intent(out) :: request
+            integer(c_int), intent(out), optional :: ierror
+        end subroutine
+
+        subroutine MPIX_Mscclpp_neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, &
+                recvcount, recvtype, comm, request, ierror) &
+                bind(c, name="mpix_mscclpp_f_neighbor_alltoall_init")
+            import :: c_int, c_intptr_t
+            !gcc$ attributes no_arg_check :: sendbuf, recvbuf
+            !dir$ ignore_tkr sendbuf, recvbuf
+            !dec$ attributes no_arg_check :: sendbuf, recvbuf
+            type(*), dimension(*), intent(in), asynchronous :: sendbuf
+            type(*), dimension(*), asynchronous :: recvbuf
+            integer(c_int), intent(in) :: sendcount, sendtype, recvcount, recvtype, comm
+            integer(c_intptr_t), intent(out) :: request
+            integer(c_int), intent(out), optional :: ierror
+        end subroutine
+
+        subroutine MPIX_Mscclpp_neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, &
+                recvbuf, recvcounts, rdispls, recvtype, comm, request, ierror) &
+                bind(c, name="mpix_mscclpp_f_neighbor_alltoallv_init")
+            import :: c_int, c_intptr_t
+            !gcc$ attributes no_arg_check :: sendbuf, recvbuf
+            !dir$ ignore_tkr sendbuf, recvbuf
+            !dec$ attributes no_arg_check :: sendbuf, recvbuf
+            type(*), dimension(*), intent(in), asynchronous :: sendbuf
+            type(*), dimension(*), asynchronous :: recvbuf
+            integer(c_int), intent(in) :: sendtype, recvtype, comm
+            integer(c_int), dimension(*), intent(in) :: sendcounts, sdispls, recvcounts, rdispls
+            integer(c_intptr_t), intent(out) :: request
+            integer(c_int), intent(out), optional :: ierror
+        end subroutine
+
+        subroutine MPIX_Mscclpp_neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, &
+                recvbuf, recvcounts, rdispls, recvtypes, comm, request, ierror) &
+                bind(c, name="mpix_mscclpp_f_neighbor_alltoallw_init")
+            import :: c_int, c_intptr_t
+            !gcc$ attributes no_arg_check :: sendbuf, recvbuf
+            !dir$ ignore_tkr sendbuf, recvbuf
+            !dec$ attributes no_arg_check :: sendbuf, recvbuf
+            type(*), dimension(*), intent(in), asynchronous :: sendbuf
+            type(*), dimension(*), asynchronous :: recvbuf
+            integer(c_int), intent(in) :: comm
+            integer(c_int), dimension(*), intent(in) :: sendcounts, sendtypes, recvcounts, recvtypes
+            integer(c_intptr_t), dimension(*), intent(in) :: sdispls, rdispls ! MPI_ADDRESS_KIND
+            integer(c_intptr_t), intent(out) :: request
+            integer(c_int), intent(out), optional :: ierror
+        end subroutine
+
         subroutine MPIX_Mscclpp_reduce_scatter_init(sendbuf, recvbuf, recvcounts, datatype, op, &
                 comm, request, ierror) &
                 bind(c, name="mpix_mscclpp_f_reduce_scatter_init")

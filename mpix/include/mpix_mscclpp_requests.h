@@ -115,6 +115,29 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_alltoallw_init(const void *sendbuf, const i
                                                     const int recvcounts[], const int rdispls[],
                                                     const MPI_Datatype recvtypes[], MPI_Comm comm,
                                                     MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_neighbor_allgather_init(const void *sendbuf, MPI_Count sendcount,
+                                                             MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
+                                                             MPI_Datatype recvtype, MPI_Comm comm,
+                                                             MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_neighbor_allgatherv_init(const void *sendbuf, MPI_Count sendcount,
+                                                              MPI_Datatype sendtype, void *recvbuf,
+                                                              const int recvcounts[], const int displs[],
+                                                              MPI_Datatype recvtype, MPI_Comm comm,
+                                                              MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_neighbor_alltoall_init(const void *sendbuf, MPI_Count sendcount,
+                                                            MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
+                                                            MPI_Datatype recvtype, MPI_Comm comm,
+                                                            MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_neighbor_alltoallv_init(const void *sendbuf, const int sendcounts[],
+                                                             const int sdispls[], MPI_Datatype sendtype, void *recvbuf,
+                                                             const int recvcounts[], const int rdispls[],
+                                                             MPI_Datatype recvtype, MPI_Comm comm,
+                                                             MPIX_Mscclpp_request *request);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_neighbor_alltoallw_init(const void *sendbuf, const int sendcounts[],
+                                                             const MPI_Aint sdispls[], const MPI_Datatype sendtypes[],
+                                                             void *recvbuf, const int recvcounts[],
+                                                             const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
+                                                             MPI_Comm comm, MPIX_Mscclpp_request *request);
 
 /*
  * Makes an all-reduce of `partitions` partitions of `count` elements each, which are adjacent in both buffers. Each

@@ -19,12 +19,12 @@ _VECTOR = (POINTER, POINTER, POINTER, POINTER)  # buffer, counts, displacements,
 class _Collective:
     """The functions of a collective: enqueue, which queues it, and init, which makes a persistent request.
 
-    types: the types of the arguments before the communicator. requests: False if the collective has no init.
+    types: the types of the arguments before the communicator.
     """
 
-    def __init__(self, name, *types, requests=True):
+    def __init__(self, name, *types):
         self.enqueue = function(name + "_enqueue", *types, *_END)
-        self.init = function(name + "_init", *types, *_END) if requests else None
+        self.init = function(name + "_init", *types, *_END)
 
 
 _allreduce = _Collective("allreduce", *_REDUCE)
@@ -44,11 +44,11 @@ _reduce_scatter = _Collective("reduce_scatter", POINTER, POINTER, POINTER, POINT
 _reduce_scatter_block = _Collective("reduce_scatter_block", *_REDUCE)
 _scan = _Collective("scan", *_REDUCE)
 _exscan = _Collective("exscan", *_REDUCE)
-_neighbor_allgather = _Collective("neighbor_allgather", *_BLOCKS, requests=False)
-_neighbor_allgatherv = _Collective("neighbor_allgatherv", *_SEND, *_VECTOR, requests=False)
-_neighbor_alltoall = _Collective("neighbor_alltoall", *_BLOCKS, requests=False)
-_neighbor_alltoallv = _Collective("neighbor_alltoallv", *_VECTOR, *_VECTOR, requests=False)
-_neighbor_alltoallw = _Collective("neighbor_alltoallw", *_VECTOR, *_VECTOR, requests=False)
+_neighbor_allgather = _Collective("neighbor_allgather", *_BLOCKS)
+_neighbor_allgatherv = _Collective("neighbor_allgatherv", *_SEND, *_VECTOR)
+_neighbor_alltoall = _Collective("neighbor_alltoall", *_BLOCKS)
+_neighbor_alltoallv = _Collective("neighbor_alltoallv", *_VECTOR, *_VECTOR)
+_neighbor_alltoallw = _Collective("neighbor_alltoallw", *_VECTOR, *_VECTOR)
 _pallreduce_init = function("pallreduce_init", POINTER, POINTER, INT, COUNT, POINTER, POINTER, *_END)
 _psend_init = function("psend_init", POINTER, INT, COUNT, POINTER, INT, INT, *_END)
 _precv_init = function("precv_init", POINTER, INT, COUNT, POINTER, INT, INT, *_END)
@@ -321,8 +321,7 @@ class Queued:
     def __getattr__(self, name):
         """Makes the functions <collective>_init, which return a persistent request.
 
-        Python calls this method for missing names only. Raises AttributeError for all other names. The neighbourhood
-        collectives have no such functions.
+        Python calls this method for missing names only. Raises AttributeError for all other names.
         """
         collective = name[:-len("_init")] if name.endswith("_init") else ""
         if collective not in _COLLECTIVES:
@@ -378,4 +377,5 @@ class Queued:
 
 _COLLECTIVES = {"Allreduce", "Scan", "Exscan", "Reduce", "Reduce_scatter_block", "Reduce_scatter", "Barrier", "Bcast",
                 "Allgather", "Allgatherv", "Gather", "Gatherv", "Scatter", "Scatterv", "Alltoall", "Alltoallv",
-                "Alltoallw"}
+                "Alltoallw", "Neighbor_allgather", "Neighbor_allgatherv", "Neighbor_alltoall", "Neighbor_alltoallv",
+                "Neighbor_alltoallw"}

@@ -248,6 +248,7 @@ contains
         integer, asynchronous :: mine(2), found(4), to(4)
         integer :: ring, before, after, i, ones(2), places(2), types(2)
         integer(MPI_ADDRESS_KIND) :: bytes(2)
+        integer(c_intptr_t) :: request
 
         before = modulo(rank - 1, ranks)
         after = modulo(rank + 1, ranks)
@@ -282,7 +283,44 @@ contains
             ierror)
         call sync()
         call check(all(found == [100 * after + 1, -1, 100 * before + 3, -1]), 'neighbor_alltoallw', found(1))
+        call MPIX_Mscclpp_neighbor_allgather_init(mine, 2, MPI_INTEGER, found, 2, MPI_INTEGER, ring, request, ierror)
+        call run_request(request)
+        call check(all(found == [before, before, after, after]), 'neighbor_allgather_init', found(1))
+        found = -1
+        call MPIX_Mscclpp_neighbor_allgatherv_init(mine, 1, MPI_INTEGER, found, ones, places, MPI_INTEGER, ring, &
+            request, ierror)
+        call run_request(request)
+        call check(all(found == [after, -1, before, -1]), 'neighbor_allgatherv_init', found(1))
+        call MPIX_Mscclpp_neighbor_alltoall_init(to, 2, MPI_INTEGER, found, 2, MPI_INTEGER, ring, request, ierror)
+        call run_request(request)
+        call check(all(found == [100 * before + 1, 100 * before + 2, 100 * after + 3, 100 * after + 4]), &
+            'neighbor_alltoall_init', found(1))
+        found = -1
+        call MPIX_Mscclpp_neighbor_alltoallv_init(to, ones, places, MPI_INTEGER, found, ones, places, MPI_INTEGER, &
+            ring, request, ierror)
+        call run_request(request)
+        call check(all(found == [100 * after + 1, -1, 100 * before + 3, -1]), 'neighbor_alltoallv_init', found(1))
+        found = -1
+        call MPIX_Mscclpp_neighbor_alltoallw_init(to, ones, bytes, types, found, ones, bytes, types, ring, request, &
+            ierror)
+        call run_request(request)
+        call check(all(found == [100 * after + 1, -1, 100 * before + 3, -1]), 'neighbor_alltoallw_init', found(1))
         call MPI_Comm_free(ring, ierror)
+    end subroutine
+
+    ! Carries out a request once, and frees it.
+    subroutine run_request(request)
+        integer(c_intptr_t), intent(in) :: request
+        integer(c_intptr_t) :: requests(1)
+        integer :: code
+
+        requests(1) = request
+        code = MPIX_Mscclpp_attach_stream(request, stream)
+        if (code == MPI_SUCCESS) code = MPIX_Mscclpp_prepare(1, requests)
+        if (code == MPI_SUCCESS) code = MPIX_Mscclpp_start(1, requests)
+        if (code == MPI_SUCCESS) code = MPIX_Mscclpp_wait(1, requests)
+        if (code == MPI_SUCCESS) code = MPIX_Mscclpp_request_free(requests(1))
+        call check(code == MPI_SUCCESS, 'a request of neighbours', code)
     end subroutine
 
     subroutine check_blocks(values, what)

@@ -3,11 +3,13 @@
  * rank has more edges than a node has ranks. What an edge carries depends on its two ranks and on its place among
  * their edges, so a block that takes the place of another one is found. Kernels have to serve every call. With "staged"
  * as an argument each call has to be staged, and with "host" buffers are host memory, which is left to Open MPI. With
- * "queued" calls are queued in a stream and captured in graphs, and with "waits" each call has to wait for its stream.
+ * "queued" calls are queued in a stream, captured in graphs and made by requests, and with "waits" each call has to
+ * wait for its stream.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "mpix/include/mpix_mscclpp_requests.h"
 #include "test/mpi/mpi_queued.h"
 #include "test/mpi/mpi_sums.h"
 
@@ -23,7 +25,7 @@ typedef enum { ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, ALLTOALLW, COLLECTIVE
 static const char *const names[COLLECTIVES] = {"Neighbor_allgather", "Neighbor_allgatherv", "Neighbor_alltoall",
                                                "Neighbor_alltoallv", "Neighbor_alltoallw"};
 
-typedef enum { BLOCKING, NONBLOCKING, PERSISTENT, VARIANTS, QUEUED } variant_t;
+typedef enum { BLOCKING, NONBLOCKING, PERSISTENT, VARIANTS, QUEUED, REQUEST } variant_t;
 
 typedef struct {
     int peer; /* MPI_PROC_NULL: none */
@@ -38,8 +40,9 @@ typedef struct {
 } topology_t;
 
 static bool host, staged, queued, waits;
-static void *stream;        /* of queued calls */
-static MPI_Datatype spread; /* one integer of three */
+static void *stream;              /* of queued calls */
+static MPIX_Mscclpp_request made; /* the request that `start` makes as the variant REQUEST */
+static MPI_Datatype spread;       /* one integer of three */
 
 /* Elements of an edge. All edges of a rank have as many where the collective wants that. */
 static int count_of(collective_t collective, int from, int to, int turn)
@@ -137,6 +140,7 @@ static int start(collective_t collective, variant_t variant, const topology_t *t
 #define CALL(name_, ...)                                                                                               \
     (BLOCKING == variant     ? MPI_N##name_(__VA_ARGS__, comm)                                                         \
      : QUEUED == variant     ? MPIX_Mscclpp_n##name_##_enqueue(__VA_ARGS__, comm, stream)                              \
+     : REQUEST == variant    ? MPIX_Mscclpp_n##name_##_init(__VA_ARGS__, comm, &made)                                  \
      : PERSISTENT == variant ? PERSISTENT_INIT(N##name_)(__VA_ARGS__, comm, MPI_INFO_NULL, request)                    \
                              : MPI_In##name_(__VA_ARGS__, comm, request))
     switch (collective) {
@@ -271,6 +275,52 @@ static void run_captured(collective_t collective, const topology_t *topology, in
     }
 }
 
+/* The lists of a side no longer belong to the call that was made from them. */
+static void spoil(side_t *side)
+{
+    memset(side->counts, 0xff, sizeof(side->counts));
+    memset(side->displs, 0xff, sizeof(side->displs));
+    memset(side->offsets, 0xff, sizeof(side->offsets));
+    for (int i = 0; i < EDGES_MAX; ++i) {
+        side->types[i] = MPI_DATATYPE_NULL;
+    }
+}
+
+/*
+ * A request that is started in each round with other data, and whose lists are overwritten when it has been made. With
+ * "waits" it cannot be prepared.
+ */
+static void run_request(collective_t collective, const topology_t *topology, int step, bool by_kernels)
+{
+    static side_t kept[2];
+    MPI_Datatype type = 1 == step ? MPI_INT : spread;
+    int code, class;
+
+    fill(collective, topology, step, step, 0);
+    MT_MPI(start(collective, REQUEST, topology, type, type, NULL));
+    spoil(&sides[0]);
+    spoil(&sides[1]);
+    MT_MPI(by_kernels ? MPIX_Mscclpp_attach_kernels(made, stream) : MPIX_Mscclpp_attach_stream(made, stream));
+    code = MPIX_Mscclpp_prepare(1, &made);
+    MT_MPI(MPI_Error_class(code, &class));
+    MT_CHECK(class == (waits ? MPI_ERR_UNSUPPORTED_OPERATION : MPI_SUCCESS), "%s on %s as a request: error class %d",
+             names[collective], topology->name, class);
+    for (int round = 0; round < ROUNDS && MPI_SUCCESS == code; ++round) {
+        fill(collective, topology, step, step, round);
+        memcpy(kept, sides, sizeof(kept));
+        spoil(&sides[0]);
+        spoil(&sides[1]);
+        MT_MPI(MPIX_Mscclpp_start(1, &made));
+        if (by_kernels) {
+            MT_MPI(MPIX_Mscclpp_pready(0, 0, made));
+        }
+        MT_MPI(MPIX_Mscclpp_wait(1, &made));
+        memcpy(sides, kept, sizeof(kept));
+        check_both(collective, topology, step, round);
+    }
+    MT_MPI(MPIX_Mscclpp_request_free(&made));
+}
+
 static void run_all_queued(topology_t *topology)
 {
     MT_MPI(MPI_Comm_set_errhandler(topology->comm, MPI_ERRORS_RETURN));
@@ -280,7 +330,10 @@ static void run_all_queued(topology_t *topology)
         }
         run_captured((collective_t)collective, topology, 1);
         run_captured((collective_t)collective, topology, 3);
+        run_request((collective_t)collective, topology, 1, false);
+        run_request((collective_t)collective, topology, 3, false);
     }
+    run_request(ALLTOALLW, topology, 1, true);
 }
 
 static void run_all(topology_t *topology)
@@ -410,9 +463,10 @@ static void refuse(void)
 {
     const int places[2] = {0, 0};
     MPI_Comm ring;
-    int codes[3], class, size = mt_size, periodic = 1, buffer[2] = {0, 0};
-    static const int expected[3] = {MPI_ERR_TOPOLOGY, MPI_ERR_ARG, MPI_ERR_ARG};
-    static const char *const what[3] = {"no topology", "MPI_IN_PLACE", "no counts"};
+    int codes[5], class, size = mt_size, periodic = 1, buffer[2] = {0, 0};
+    static const int expected[5] = {MPI_ERR_TOPOLOGY, MPI_ERR_ARG, MPI_ERR_ARG, MPI_ERR_TOPOLOGY, MPI_ERR_ARG};
+    static const char *const what[5] = {"no topology", "MPI_IN_PLACE", "no counts", "a request without a topology",
+                                        "a request without counts"};
 
     MT_MPI(MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring));
     MT_MPI(MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN));
@@ -421,7 +475,10 @@ static void refuse(void)
     codes[1] = MPIX_Mscclpp_neighbor_alltoall_enqueue(MPI_IN_PLACE, 1, MPI_INT, buffer, 1, MPI_INT, ring, stream);
     codes[2] = MPIX_Mscclpp_neighbor_alltoallv_enqueue(buffer, NULL, places, MPI_INT, buffer, places, places, MPI_INT,
                                                        ring, stream);
-    for (int i = 0; i < 3; ++i) {
+    codes[3] = MPIX_Mscclpp_neighbor_allgather_init(buffer, 1, MPI_INT, buffer, 1, MPI_INT, MPI_COMM_WORLD, &made);
+    codes[4] = MPIX_Mscclpp_neighbor_alltoallv_init(buffer, NULL, places, MPI_INT, buffer, places, places, MPI_INT,
+                                                    ring, &made);
+    for (int i = 0; i < 5; ++i) {
         MT_MPI(MPI_Error_class(codes[i], &class));
         MT_CHECK(class == expected[i], "%s: error class %d, not %d", what[i], class, expected[i]);
     }

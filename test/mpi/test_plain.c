@@ -341,7 +341,9 @@ static void prepared_again(void)
 /* Blocks of rank + 1 + peer integers, for collectives whose blocks differ. */
 static int to_send[4096], received[4096], expected[4096];
 static int counts[64], displs[64], bytes_displs[64];
+static MPI_Aint offsets[2];
 static MPI_Datatype types[64];
+static MPI_Comm each_comm; /* of EACH */
 
 static void start_once(int made, MPIX_Mscclpp_request request, stream_t *stream, const char *what)
 {
@@ -360,9 +362,9 @@ static void start_once(int made, MPIX_Mscclpp_request request, stream_t *stream,
         MPIX_Mscclpp_request request_ = NULL;                                                                          \
         int made_, plain_;                                                                                             \
         memset(expected, 0xff, sizeof(expected));                                                                      \
-        plain_ = MPI_##Name_ send_(expected) __VA_ARGS__ MPI_COMM_WORLD);                                              \
+        plain_ = MPI_##Name_ send_(expected) __VA_ARGS__ each_comm);                                                   \
         CHECK(plain_ == MPI_SUCCESS, "MPI_" #Name_ " failed");                                                         \
-        made_ = MPIX_Mscclpp_##name_##_init send_(received) __VA_ARGS__ MPI_COMM_WORLD, &request_);                    \
+        made_ = MPIX_Mscclpp_##name_##_init send_(received) __VA_ARGS__ each_comm, &request_);                         \
         start_once(made_, request_, &stream, #name_);                                                                  \
     } while (0)
 
@@ -371,6 +373,7 @@ static void start_once(int made, MPIX_Mscclpp_request request, stream_t *stream,
 #define VARIED(to_) (to_send, counts[rank], MPI_INT, to_,
 #define LISTED(to_) (to_send, counts, displs, MPI_INT, to_,
 #define TYPED(to_) (to_send, counts, bytes_displs, types, to_,
+#define PLACED(to_) (to_send, counts, offsets, types, to_,
 
 /* Every collective. */
 static void each(void)
@@ -378,6 +381,7 @@ static void each(void)
     stream_t stream = {.count = 0};
     const int root = size - 1;
 
+    each_comm = MPI_COMM_WORLD;
     fill(to_send, 4096, 3);
     for (int peer = 0; peer < size; ++peer) {
         counts[peer] = 7; /* equal on all pairs, so that both sides agree */
@@ -400,6 +404,30 @@ static void each(void)
     EACH(Scatterv, scatterv, LISTED, 7, MPI_INT, root, );
     EACH(Alltoallv, alltoallv, LISTED, counts, displs, MPI_INT, );
     EACH(Alltoallw, alltoallw, TYPED, counts, bytes_displs, types, );
+}
+
+/* Every collective of neighbours, where each rank sends two blocks to the next one. */
+static void neighbors(void)
+{
+    const int next = (rank + 1) % size, last = (rank + size - 1) % size, from[2] = {last, last}, to[2] = {next, next};
+    stream_t stream = {.count = 0};
+
+    OK(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, from, MPI_UNWEIGHTED, 2, to, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+                                      &each_comm));
+    fill(to_send, 4096, 4);
+    for (int edge = 0; edge < 2; ++edge) {
+        counts[edge] = 3 + edge;
+        displs[edge] = 7 * (1 - edge);
+        offsets[edge] = displs[edge] * (MPI_Aint)sizeof(int);
+        types[edge] = MPI_INT;
+    }
+    EACH(Neighbor_allgather, neighbor_allgather, BLOCKS, 5, MPI_INT, );
+    EACH(Neighbor_alltoall, neighbor_alltoall, BLOCKS, 5, MPI_INT, );
+    EACH(Neighbor_alltoallv, neighbor_alltoallv, LISTED, counts, displs, MPI_INT, );
+    EACH(Neighbor_alltoallw, neighbor_alltoallw, PLACED, counts, offsets, types, );
+    counts[0] = counts[1] = counts[rank] = 4;
+    EACH(Neighbor_allgatherv, neighbor_allgatherv, VARIED, counts, displs, MPI_INT, );
+    OK(MPI_Comm_free(&each_comm));
 }
 
 static void without_buffers(void)
@@ -433,6 +461,7 @@ int main(int argc, char **argv)
     around();
     prepared_again();
     each();
+    neighbors();
     without_buffers();
     CHECK(words_alive == 0, "%d lists of words were not freed", words_alive);
     MPI_Finalize();

@@ -167,6 +167,23 @@ def neighbors(_, stream):
     stream.synchronize()
     same(found, [after + 100, before, before], "Neighbor_alltoallw")
     check(comm.Get_queued() == 5, f"{comm.Get_queued()} of 5 collectives of neighbours were queued")
+    gathered, part, parts, typed = (numpy.zeros(size, int) for size in (6, 2, 3, 3))
+    varied = numpy.zeros(before + after + 2, int)
+    made = [(comm.Neighbor_allgather_init(mine, gathered), gathered, [before] * 3 + [after] * 3),
+            (comm.Neighbor_allgatherv_init(numpy.full(RANK + 1, RANK), [varied, [before + 1, after + 1]]), varied,
+             [before] * (before + 1) + [after] * (after + 1)),
+            (comm.Neighbor_alltoall_init(numpy.array([RANK, RANK + 100]), part), part, [before, after + 100]),
+            (comm.Neighbor_alltoallv_init([there, [2, 1]], [parts, [2, 1]]), parts, [before, before, after + 100]),
+            (comm.Neighbor_alltoallw_init([there, [2, 1], [0, 16], [MPI.INT64_T] * 2],
+                                          [typed, [2, 1], [8, 0], [MPI.INT64_T] * 2]), typed,
+             [after + 100, before, before])]
+    for number, (request, found, right) in enumerate(made):
+        request.attach_stream(stream)
+        request.prepare()
+        request.start()
+        request.wait()
+        same(found, right, f"request {number} of neighbours")
+        request.free()
     refused(TypeError, "neighbours without a topology", mpix_mscclpp.Queued(WORLD).Neighbor_alltoall, there, found,
             stream=stream)
     refused(ValueError, "a wrong number of counts", comm.Neighbor_alltoallv, [there, [3]], [found, [2, 1]],
