@@ -59,7 +59,7 @@ def simulate(build, nodes, kind, sizes, figures):
     """Simulates the pattern that mscclpp_sim calls `kind`, with figures of fit(). Returns seconds by size."""
     # mca/common/fabric/setup.c divides the exchange area in this way: an eighth is for packets, the rest for slots.
     slot_bytes = EXCHANGE_BYTES * 7 // 8 // (BLOCKS * SETS * (nodes + 1)) // 16 * 16
-    tile_bytes = (nodes + 1) * slot_bytes // 2 if kind == "ring" else slot_bytes
+    tile_bytes = (nodes + 1) * slot_bytes // 2 if kind in ("ring", "split") else slot_bytes
     process = subprocess.run([f"{build}/mscclpp_sim", "--json", "--nodes", str(nodes), "--ranks-per-node", "1",
                               "--bytes", ",".join(str(size) for size in sizes), "--algorithm", kind, "--tile",
                               str(tile_bytes), "--lanes", "3", "--gap", "0", "--latency", f"{figures[0]:.6g}",

@@ -29,10 +29,10 @@
 
 /*
  * A set has one slot to send from, and one receive slot for each node. The receive slot of this rank's own node is
- * unused.
+ * unused. There are sets for as many blocks as a kernel may have.
  */
 #define MSCCLPP_DEV_NODES_SLOTS(nnodes_)                                                                               \
-    ((uint64_t)MSCCLPP_DEV_NODES_BLOCKS * MSCCLPP_DEV_NODES_SETS * ((uint64_t)(nnodes_) + 1))
+    ((uint64_t)MSCCLPP_DEV_NODES_BLOCKS_OF(nnodes_) * MSCCLPP_DEV_NODES_SETS * ((uint64_t)(nnodes_) + 1))
 
 /* Number of the slot that a block's set is sent from. What node k sends arrives in the slot with the number + 1 + k. */
 #define MSCCLPP_DEV_NODES_SLOT(nnodes_, block_, set_)                                                                  \
@@ -111,9 +111,11 @@ typedef struct {
 #define MSCCLPP_DEV_NODES_RING_GATHERED(nnodes_, node_, step_) MSCCLPP_DEV_NODES_BEHIND(nnodes_, (node_) + 1, step_)
 
 /*
- * Bytes of a tile that a set can hold. This is one slot. For a ring, it is half of all the set's slots. With steps, it
- * is as much as lets `places_` parts fit the set, where a tile has `parts_` parts. Over trees, all slots of a block are
- * divided anew (device/kern/allreduce/allreduce_nodes_trees.h).
+ * Bytes of a tile that a set can hold. This is one slot if each node receives the whole tile from all others. If split,
+ * it is half of all the set's slots, since a node receives one part from each other node; where a part has less than a
+ * unit then, one unit for each node is left for what arrives. For a ring, it is half of all the set's slots, too. With
+ * steps, it is as much as lets `places_` parts fit the set, where a tile has `parts_` parts. Over trees, all slots of a
+ * block are divided anew (device/kern/allreduce/allreduce_nodes_trees.h).
  */
 #define MSCCLPP_DEV_NODES_TREES_WINDOW 8u /* sets, so at most this many tiles are under way */
 #define MSCCLPP_DEV_NODES_TREES_PLACES 3u /* of a set: the node's own, and one for each child */
@@ -121,6 +123,12 @@ typedef struct {
 #define MSCCLPP_DEV_NODES_TREES_TILE ((uint64_t)256 * 1024)
 #define MSCCLPP_DEV_NODES_TREES_CAPPED(room_)                                                                          \
     ((room_) < MSCCLPP_DEV_NODES_TREES_TILE ? (room_) : MSCCLPP_DEV_NODES_TREES_TILE)
+#define MSCCLPP_DEV_NODES_SET_UNITS(nnodes_, slot_size_) (((uint64_t)(nnodes_) + 1) * ((slot_size_) / MSCCLPP_DEV_UNIT))
+#define MSCCLPP_DEV_NODES_SPLIT_ROOM(nnodes_, slot_size_)                                                              \
+    ((MSCCLPP_DEV_NODES_SET_UNITS(nnodes_, slot_size_) < 2 * (uint64_t)(nnodes_)                                       \
+          ? MSCCLPP_DEV_NODES_SET_UNITS(nnodes_, slot_size_) - (nnodes_)                                               \
+          : MSCCLPP_DEV_NODES_SET_UNITS(nnodes_, slot_size_) / (2 * (uint64_t)(nnodes_)) * (nnodes_)) *                \
+     MSCCLPP_DEV_UNIT)
 #define MSCCLPP_DEV_NODES_RING_ROOM(nnodes_, slot_size_)                                                               \
     (((uint64_t)(nnodes_) + 1) * (slot_size_) / (2 * (uint64_t)MSCCLPP_DEV_UNIT) * MSCCLPP_DEV_UNIT)
 #define MSCCLPP_DEV_NODES_STEPS_ROOM(nnodes_, slot_size_, parts_, places_)                                             \
@@ -131,7 +139,8 @@ typedef struct {
         ((uint64_t)MSCCLPP_DEV_NODES_TREES_WINDOW * MSCCLPP_DEV_NODES_TREES_PLACES * MSCCLPP_DEV_UNIT) *               \
         MSCCLPP_DEV_UNIT)
 #define MSCCLPP_DEV_NODES_ROOM(pattern_, nnodes_, slot_size_, parts_, places_)                                         \
-    ((pattern_) == MSCCLPP_DEV_NODES_RING      ? MSCCLPP_DEV_NODES_RING_ROOM(nnodes_, slot_size_)                      \
+    ((pattern_) == MSCCLPP_DEV_NODES_SPLIT     ? MSCCLPP_DEV_NODES_SPLIT_ROOM(nnodes_, slot_size_)                     \
+     : (pattern_) == MSCCLPP_DEV_NODES_RING    ? MSCCLPP_DEV_NODES_RING_ROOM(nnodes_, slot_size_)                      \
      : (pattern_) == MSCCLPP_DEV_NODES_TREES   ? MSCCLPP_DEV_NODES_TREES_ROOM(nnodes_, slot_size_)                     \
      : (pattern_) == MSCCLPP_DEV_NODES_HALVING ? MSCCLPP_DEV_NODES_STEPS_ROOM(nnodes_, slot_size_, parts_, places_)    \
                                                : (slot_size_))

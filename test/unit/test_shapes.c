@@ -304,6 +304,7 @@ static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout
     mscclpp_choice_t choice;
     sweep_t sweep;
     uint32_t pattern;
+    uint64_t room, part;
 
     memset(&input, 0, sizeof(input));
     memset(&choice, 0, sizeof(choice));
@@ -339,6 +340,10 @@ static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout
                        2 * MSCCLPP_DEV_NODES_RING_ROOM(input.nodes, input.slot_size) <=
                            (input.nodes + 1) * input.slot_size,
                        "the two areas of a ring do not fit a set");
+                room = MSCCLPP_DEV_NODES_SPLIT_ROOM(input.nodes, input.slot_size);
+                part = (room / MSCCLPP_DEV_UNIT + input.nodes - 1) / input.nodes * MSCCLPP_DEV_UNIT;
+                expect(&sweep, room >= 16 && room + input.nodes * part <= (input.nodes + 1) * input.slot_size,
+                       "a split tile and the parts of all nodes do not fit a set");
                 expect(&sweep, on_twin || choice.nblocks <= input.block_limit, "more blocks than run at once");
             }
         }

@@ -55,28 +55,24 @@
 #include "device/lib/port_channel.h"
 
 /*
- * These two functions return places in a set, as offsets in the exchange area. A node's partial results arrive at the
- * first, and if split, its part of the result arrives at the second. The first is at the start of that node's slot, the
- * second at its end. They do not overlap, since together they are at most two parts of a tile.
+ * Returns where a node's partial results arrive, as an offset in the exchange area: in that node's slot or, if split,
+ * behind the tile, where each node has a place for one part.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_incoming(const mscclpp_dev_nodes_block_t *block,
                                                 const mscclpp_dev_nodes_tile_t *tile, uint32_t from_node)
 {
-    return tile->set + (1 + (uint64_t)from_node) * block->nodes->slot_size;
-}
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
 
-MSCCLPP_DEV uint64_t mscclpp_dev_nodes_joined(const mscclpp_dev_nodes_block_t *block,
-                                              const mscclpp_dev_nodes_tile_t *tile, uint32_t from_node)
-{
-    const uint64_t units =
-        mscclpp_dev_nodes_part_begin(tile, from_node + 1) - mscclpp_dev_nodes_part_begin(tile, from_node);
-
-    return mscclpp_dev_nodes_incoming(block, tile, from_node) + block->nodes->slot_size - units * MSCCLPP_DEV_UNIT;
+    if (nodes->pattern == MSCCLPP_DEV_NODES_SPLIT) {
+        return tile->set + MSCCLPP_DEV_NODES_SPLIT_ROOM(nodes->nnodes, nodes->slot_size) +
+               from_node * tile->part * MSCCLPP_DEV_UNIT;
+    }
+    return tile->set + (1 + (uint64_t)from_node) * nodes->slot_size;
 }
 
 /*
  * Returns one unit of the partial results of all nodes, combined in node order. This node's partial result is
- * `own_value`. The partial results of the other nodes must have arrived. Each begins at the start of its slot with the
+ * `own_value`. The partial results of the other nodes must have arrived. Each begins at the start of its place with the
  * tile's unit `first`.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_nodes_block_t *block,
@@ -148,7 +144,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_signal(const mscclpp_dev_nodes_block_t *b
 }
 
 /*
- * Sends a tile's partial results to each other node or, if `is_joined`, the result of this node's part. Sends in
+ * Sends a tile's partial results to each other node or, if `is_joined`, the result of this node's part. That result
+ * replaces the part in the other node's own tile: the other node has sent it here, so nothing reads it there. Sends in
  * batches of at most `fanout` nodes. Between two batches, waits until the corresponding nodes before this one have sent
  * their data to this node. Called by all threads, each of which sends to other nodes. The block must have synchronised
  * after the data were stored. If a wait fails, sets ctx->failed and sends no further batch.
@@ -172,7 +169,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_de
             const uint64_t end_unit = is_split ? mscclpp_dev_nodes_part_begin(tile, part + 1) : tile->size;
 
             mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &channels[to_node],
-                                             is_joined ? mscclpp_dev_nodes_joined(block, tile, nodes->node)
+                                             is_joined ? tile->set + first_unit * MSCCLPP_DEV_UNIT
                                                        : mscclpp_dev_nodes_incoming(block, tile, nodes->node),
                                              tile->set + first_unit * MSCCLPP_DEV_UNIT,
                                              (end_unit - first_unit) * MSCCLPP_DEV_UNIT);
@@ -254,29 +251,19 @@ MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 
 /*
  * Returns one unit of the tile's result. With the pattern `direct`, combines the unit from the partial results of all
- * nodes, which must have arrived. With the other patterns, the result itself must have arrived. If split, another
- * node's part is in the slot where that node has put it. This node's own part, and all parts in a ring, with steps or
- * over trees, are in the tile itself.
+ * nodes, which must have arrived. With the other patterns, the result itself must have arrived, and is in the tile.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *ctx,
                                                        const mscclpp_dev_nodes_block_t *block,
                                                        const mscclpp_dev_nodes_tile_t *tile, uint64_t unit)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    uint32_t part;
 
     if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
         return mscclpp_dev_nodes_combine_nodes(block, tile, unit, 0,
                                                mscclpp_dev_nodes_combine_ranks(ctx, block, tile, unit));
     }
-    /* 32 bits are enough for the units of a slot, and divide faster than 64 */
-    part = (uint32_t)unit / (uint32_t)tile->part;
-    if (part == nodes->node || mscclpp_dev_nodes_in_ring(block) || mscclpp_dev_nodes_in_steps(block) ||
-        mscclpp_dev_nodes_over_trees(block)) {
-        return mscclpp_dev_ld_vec(nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT);
-    }
-    return mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_joined(block, tile, part) +
-                              (unit - mscclpp_dev_nodes_part_begin(tile, part)) * MSCCLPP_DEV_UNIT);
+    return mscclpp_dev_ld_vec(nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT);
 }
 
 /*

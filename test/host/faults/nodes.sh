@@ -10,6 +10,8 @@ plant nodes-early-push nodes "$nodes" "$launcher" \
     '/mscclpp_dev_nodes_give\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
 plant nodes-early-join nodes "$nodes" "$launcher" \
     '/mscclpp_dev_nodes_join\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
+plant nodes-split-one-area nodes "$nodes" "$launcher" \
+    's/tile->set \+ MSCCLPP_DEV_NODES_SPLIT_ROOM\(.*\) \+/tile->set +/'
 plant nodes-no-wait nodes "$nodes" "$launcher" '/mscclpp_dev_nodes_await\(/,/^}/s/distance < end/distance < 1/'
 plant nodes-join-unawaited nodes "$nodes" "$launcher" 's/return tile->index == 0 \? 1 : 2 \* tile->index/return 1/'
 plant nodes-first-barrier nodes "$nodes" "$launcher" '0,/mscclpp_dev_barrier\(ctx, args, \+\+block->barriers\);/s///'
