@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Draws latency and bus bandwidth beside NCCL, or by ranks, or what calls add between kernels, from files of
-mscclpp_bench --json.
+"""Draws latency and bus bandwidth beside NCCL, or by ranks, by modes or by ways of channels, or what calls add between
+kernels, from files of mscclpp_bench --json.
 
 Usage: picture.py -o PICTURE FILE...          PICTURE ends in .svg or .png
        picture.py --check PICTURE FILE...     changes nothing; exit status 1 if PICTURE is not that of the files
@@ -9,7 +9,8 @@ Files of several collectives, or beside anything but NCCL, give a small picture 
 one collective, files of mode blocking that were all made without --compare give one curve each, the latency of so many
 ranks. Files of one collective and of the other modes of MPI, made without --compare or with --compare blocking, give
 the latency of each mode, and of the blocking calls beside it. Otherwise files of the modes give two curves each; of
-one of mode port, the rate of plain copies between the GPUs is drawn as a line. Files of --between, without others,
+one of mode port, the rate of plain copies between the GPUs is drawn as a line. Files of mode channel, without others,
+give a small picture of messages, or of each collective, with a curve for each way. Files of --between, without others,
 give what a call adds by the length of the kernels: a curve for each kind of kernel, size and contender, and of the
 kind none a line. A check compares the digest of the files and of this script that an SVG holds, and draws it again
 where the matplotlib is the one that drew it (else it says so: "redrawing skipped").
@@ -21,7 +22,8 @@ import re
 import sys
 import tempfile
 
-from results import Unusable, bus_factor, collective_of, describe, describe_row, has_rival, load, size_text
+from results import CHANNEL_WAYS, Unusable, bus_factor, collective_of, describe, describe_row, has_rival, load
+from results import size_text
 from results import title as title_of
 
 # By mode.
@@ -139,8 +141,8 @@ def read_several(paths):
     panels, titles = {}, set()
     for path in paths:
         data = load(path)
-        if data["mode"] == "port":
-            raise Unusable(f"{path}: mode port has no collectives")
+        if data["mode"] in ("port", "channel"):
+            raise Unusable(f"{path}: files of mode {data['mode']} cannot share a picture with others")
         if len({row["type"] for row in data["results"]}) != 1:
             raise Unusable(f"{path}: several types; one can be drawn")
         for name in dict.fromkeys(map(collective_of, data["results"])):
@@ -161,9 +163,44 @@ def read_several(paths):
     return panels, titles.pop()
 
 
+def is_channel(paths):
+    """Tells whether some file is of mode channel."""
+    return any(load(path)["mode"] == "channel" for path in paths)
+
+
+def read_channel(paths):
+    """Returns panels {what: [(label, True, sizes, times)]} of files of mode channel, and a title."""
+    panels, titles = {}, set()
+    counts = {len(load(path)["ranks"]) for path in paths}
+    for path in paths:
+        data = load(path)
+        if data["mode"] != "channel":
+            raise Unusable(f"{path}: mode {data['mode']} cannot share a picture with mode channel")
+        for name in dict.fromkeys(row.get("coll") for row in data["results"]):
+            rows = [row for row in data["results"] if row.get("coll") == name]
+            key, panel = ("time_us", name) if name else ("one_way_us", "a message, one way")
+            ranks = f", {len(data['ranks'])} ranks" if len(counts) > 1 else ""
+            for way in CHANNEL_WAYS:
+                panels.setdefault(panel, []).append((way + ranks, True, [row["bytes"] for row in rows],
+                                                     [row[way][key]["median"] for row in rows]))
+        titles.add(data["ranks"][0]["device_name"] + (f", {len(data['ranks'])} ranks" if len(counts) == 1 else ""))
+    if len(titles) != 1:
+        raise Unusable("files of different devices cannot share a picture")
+    return panels, f"channels between kernels, {titles.pop()}"
+
+
+def draw_channel(pyplot, paths):
+    """Draws a small picture for messages, or for each collective that kernels make over channels."""
+    return draw_panels(pyplot, *read_channel(paths))
+
+
 def draw_several(pyplot, paths):
     """Draws a small picture of the latency for each collective."""
-    panels, title = read_several(paths)
+    return draw_panels(pyplot, *read_several(paths))
+
+
+def draw_panels(pyplot, panels, title):
+    """Draws a small picture for each of the panels, as read_several returns them."""
     columns = min(4, len(panels))
     lines = -(-len(panels) // columns)
     figure, grid = pyplot.subplots(lines, columns, figsize=(3.4 * columns, 2.9 * lines), squeeze=False)
@@ -333,6 +370,8 @@ def draw_added(pyplot, paths):
 
 def find_kind(paths):
     """Returns the function that reads these files, and the one that draws them."""
+    if is_channel(paths):
+        return read_channel, draw_channel
     if is_added(paths):
         return read_added, draw_added
     if is_several(paths):

@@ -24,13 +24,14 @@ from results import Unusable, collective_of, describe, describe_row, has_rival, 
 def load_rows(path, options):
     """Returns the contents of a file, and its rows by (collective, type, operation, bytes, in_place).
 
-    Raises Unusable if the rows cannot be compared. Files of mode port have no times of calls. Without the other side of
-    --compare there are no ratios, so times have to be compared, which requires a stored file and --most-over.
+    Raises Unusable if the rows cannot be compared. Files of the modes port and channel have no times of MPI's calls.
+    Without the other side of --compare there are no ratios, so times have to be compared, which requires a stored file
+    and --most-over.
     """
     data = load(path)
     rows = {}
-    if data["mode"] == "port" or (data.get("compare", "none") == "none" and
-                                  (options.most_over is None or not options.stored)):
+    if data["mode"] in ("port", "channel") or (data.get("compare", "none") == "none" and
+                                               (options.most_over is None or not options.stored)):
         raise Unusable(f"{path}: no ratios; use a file of mscclpp_bench --compare, or two files with --most-over")
     for result in data["results"]:
         rows[collective_of(result), result["type"], result["op"], result["bytes"], result["in_place"]] = result

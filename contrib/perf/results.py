@@ -34,6 +34,7 @@ COLLECTIVES = ("allreduce", "allgather", "allgatherv", "reduce_scatter_block", "
                "alltoall", "alltoallv", "alltoallw", "gather", "gatherv", "scatter", "scatterv", "scan", "exscan",
                "neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv",
                "neighbor_alltoallw")
+CHANNEL_WAYS = ("packets", "put", "port")  # of mode channel
 TITLES = {"allreduce": "all-reduce", "allgather": "all-gather", "allgatherv": "all-gather of unequal blocks",
           "reduce_scatter_block": "reduce-scatter", "reduce_scatter": "reduce-scatter of unequal blocks",
           "bcast": "broadcast", "alltoall": "all-to-all", "alltoallv": "all-to-all of unequal blocks",
@@ -78,7 +79,7 @@ def check(path, data):
 
     So the scripts need not check the values that they read. The required values depend on the mode, --compare,
     --between and --host-buffers. A row without "wrong" is damaged; null means that nothing was verified. Rows of the
-    modes channel and transpose have no type, so they are refused, too.
+    mode transpose have no type, so they are refused, too.
     """
     def demand(good, where):
         """Raises Unusable, with the place in the file, unless `good` is true."""
@@ -117,6 +118,12 @@ def check(path, data):
         if data["mode"] == "port":
             demand(row.get("copy") is None or
                    isinstance(row["copy"], dict) and is_positive(row["copy"].get("GB_per_s")), f"{where}, copy")
+            continue
+        if data["mode"] == "channel":
+            demand(row.get("coll", "") in ("",) + COLLECTIVES, f"{where}, coll")
+            for way in CHANNEL_WAYS:
+                demand(isinstance(row.get(way), dict), f"{where}, {way}")
+                median(row[way], "time_us" if "coll" in row else "one_way_us", f"{where}, {way}")
             continue
         demand(isinstance(row.get("type"), str) and isinstance(row.get("op"), str), f"{where}, type and op")
         demand(isinstance(row.get("in_place"), bool), f"{where}, in_place")

@@ -52,8 +52,22 @@ cases_channels() {
             "$bindir/../../mscclpp_bench" --mode channel --max 4k --factor 8 --rounds 2 --iterations 20 --check 2 \
             --device "$MSCCLPP_TEST_DEVICE" --json "$scratch/channels.json"
     done
-    run_failing "channels:bench:options" "^mscclpp_bench: --mode: 'channel' is not allowed" 30 -n 2 \
-        "$bindir/../../mscclpp_bench" --mode channel --coll bcast
+    for n in 2 3; do
+        run_saying "channels:bench:collectives:$n" '^# 0 wrong elements$' 60 -n "$n" "${forced[@]}" \
+            "$bindir/../../mscclpp_bench" --mode channel --coll allreduce,allgather,reduce_scatter_block,alltoall \
+            --min 12 --max 4k --factor 7 --rounds 2 --iterations 20 --check 2 --device "$MSCCLPP_TEST_DEVICE" \
+            --json "$scratch/channel-colls.json"
+        # The scripts read the files: this one says that there is nothing to compare, not that one is damaged.
+        for said in channels channel-colls; do
+            run_failing "channels:bench:$said:file:$n" "$said.json: made without --compare" 30 -n 1 python3 -B \
+                "$(dirname "$0")/../../contrib/perf/table.py" "$scratch/$said.json"
+        done
+    done
+    run_failing "channels:bench:a collective without a kernel" \
+        "^mscclpp_bench: --coll: 'bcast' is not allowed; use allreduce, allgather, reduce_scatter_block or" 30 -n 2 \
+        "$bindir/../../mscclpp_bench" --mode channel --coll allreduce,bcast
+    run_failing "channels:bench:options" "^mscclpp_bench: --mode: 'channel' is not allowed; use it without --compare" \
+        30 -n 2 "$bindir/../../mscclpp_bench" --mode channel --coll allreduce --type double
     run_failing "channels:bench:nodes" 'different nodes; use MPIX_MSCCLPP_CHANNEL_PORT' 60 -n 2 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 "$bindir/../../mscclpp_bench" --mode channel --max 8 \
         --device "$MSCCLPP_TEST_DEVICE"

@@ -104,7 +104,7 @@ typedef enum {
     BENCH_MODE_PERSISTENT,  /* MPI_Start and MPI_Wait of one request, one at a time */
     BENCH_MODE_QUEUED,      /* the extension library's calls in a stream, one wait at the end */
     BENCH_MODE_GRAPH,       /* the extension library's calls, captured in a graph */
-    BENCH_MODE_CHANNEL,     /* no collective: channels of applications' kernels between pairs of ranks */
+    BENCH_MODE_CHANNEL,     /* channels of applications' kernels: messages between pairs of ranks, or collectives */
     BENCH_MODE_TRANSPOSE    /* MPI_Alltoallw of subarrays beside MPI_Alltoall (bench_transpose.c) */
 } bench_mode_t;
 

@@ -1,6 +1,7 @@
 /*
  * Mode channel: how long a message takes from a kernel of one rank to a kernel of another, over the channels of
  * mpix_mscclpp_channels.h. Ranks 0 and 1 are a pair, 2 and 3, and so on; a rank without a partner measures nothing.
+ * bench_channel_coll.c measures collectives in its place.
  */
 #include "tools/bench/bench_channel.h"
 
@@ -8,18 +9,9 @@
 
 #include "mpix/include/mpix_mscclpp/host_kernel.h"
 #include "mpix/include/mpix_mscclpp_channels.h"
-#include "tools/bench/bench.h"
+#include "tools/bench/bench_channel_report.h"
 
-/* How long a kernel should run, in seconds, and the limits of its number of rounds. */
-#define ROUND_SECONDS 0.02
-#define MIN_ROUNDS 2
-#define MAX_ROUNDS 5000
-
-#define MAX_THREADS 256 /* of the block */
-#define WARP 32         /* the number of threads is a multiple of this */
-#define UNIT 16         /* bytes that a thread moves at once */
-
-static const char *const way_names[BENCH_CHANNEL_WAYS] = {"packets", "put", "port"};
+#define UNIT 16 /* bytes; parts of the memory begin at multiples */
 
 /* One rank's side of a pair. */
 typedef struct {
@@ -33,23 +25,6 @@ typedef struct {
     char *staging;        /* pinned host memory, for messages */
     size_t capacity;      /* bytes of the largest message */
 } side_t;
-
-/* The results for one size. */
-typedef struct {
-    size_t bytes;
-    int rounds[BENCH_CHANNEL_WAYS];          /* number of rounds in one timed kernel */
-    bench_times_t times[BENCH_CHANNEL_WAYS]; /* seconds of one round: a message to the peer and one back */
-    uint64_t wrong;                          /* number of wrong bytes on all ranks */
-} row_t;
-
-/* Prints a line if the call has failed. */
-static bool succeeded(const char *function, int code)
-{
-    if (0 != code) {
-        fprintf(stderr, "mscclpp_bench: %s failed with error %d\n", function, code);
-    }
-    return 0 == code;
-}
 
 /*
  * Makes this rank's side of its pair: memory, a memory channel and a port channel to the peer, and pinned memory for
@@ -68,24 +43,25 @@ static bool open_side(side_t *side, bench_env_t *env, size_t capacity)
     side->peer = (env->rank ^ 1) < env->size ? env->rank ^ 1 : -1;
     side->capacity = capacity;
     /* Outgoing bytes, incoming bytes, and packets, which take twice as much. */
-    ok = succeeded("MPIX_Mscclpp_memory_alloc",
-                   MPIX_Mscclpp_memory_alloc(env->comm, (MPI_Aint)(4 * slot_bytes), &base, &side->memory)) &&
-         succeeded("MPIX_Mscclpp_channels_create",
-                   MPIX_Mscclpp_channels_create(side->memory, MPIX_MSCCLPP_CHANNEL_MEMORY, side->peer >= 0, &side->peer,
-                                                1, &side->channels)) &&
-         succeeded("MPIX_Mscclpp_channels_create",
-                   MPIX_Mscclpp_channels_create(side->memory, MPIX_MSCCLPP_CHANNEL_PORT, side->peer >= 0, &side->peer,
-                                                1, &side->ports));
+    ok = bench_channel_succeeded(
+             "MPIX_Mscclpp_memory_alloc",
+             MPIX_Mscclpp_memory_alloc(env->comm, (MPI_Aint)(4 * slot_bytes), &base, &side->memory)) &&
+         bench_channel_succeeded("MPIX_Mscclpp_channels_create",
+                                 MPIX_Mscclpp_channels_create(side->memory, MPIX_MSCCLPP_CHANNEL_MEMORY,
+                                                              side->peer >= 0, &side->peer, 1, &side->channels)) &&
+         bench_channel_succeeded("MPIX_Mscclpp_channels_create",
+                                 MPIX_Mscclpp_channels_create(side->memory, MPIX_MSCCLPP_CHANNEL_PORT, side->peer >= 0,
+                                                              &side->peer, 1, &side->ports));
     if (!bench_all(env->control, ok)) {
         return false;
     }
-    ok = succeeded("MPIX_Mscclpp_channels_get_device",
-                   MPIX_Mscclpp_channels_get_device(side->channels, MPIX_MSCCLPP_DEVICE_ABI, &side->args.memory,
-                                                    sizeof(side->args.memory))) &&
-         succeeded("MPIX_Mscclpp_channels_get_device",
-                   MPIX_Mscclpp_channels_get_device(side->ports, MPIX_MSCCLPP_DEVICE_ABI, &side->args.port,
-                                                    sizeof(side->args.port))) &&
-         succeeded("MPIX_Mscclpp_channels_open", MPIX_Mscclpp_channels_open(side->ports)) &&
+    ok = bench_channel_succeeded("MPIX_Mscclpp_channels_get_device",
+                                 MPIX_Mscclpp_channels_get_device(side->channels, MPIX_MSCCLPP_DEVICE_ABI,
+                                                                  &side->args.memory, sizeof(side->args.memory))) &&
+         bench_channel_succeeded("MPIX_Mscclpp_channels_get_device",
+                                 MPIX_Mscclpp_channels_get_device(side->ports, MPIX_MSCCLPP_DEVICE_ABI,
+                                                                  &side->args.port, sizeof(side->args.port))) &&
+         bench_channel_succeeded("MPIX_Mscclpp_channels_open", MPIX_Mscclpp_channels_open(side->ports)) &&
          MSCCLPP_OK == env->gpu->host_alloc(sizeof(uint64_t) + slot_bytes, &host, &device);
     if (ok) {
         side->elapsed_ns = host;
@@ -117,15 +93,11 @@ static void run_twin(mpix_group_t *block, void *args)
 
 /*
  * Runs the kernel and waits for its end. If the kernel cannot be launched, or if a channel fails in it, prints a line
- * and returns false. A kernel in which a channel fails leaves the elapsed time at 0. On CUDA there is a thread for each
- * unit, rounded up to whole warps, and at most MAX_THREADS.
+ * and returns false. A kernel in which a channel fails leaves the elapsed time at 0.
  */
 static bool run_kernel(side_t *side)
 {
-    const size_t units = (side->args.bytes + UNIT - 1) / UNIT;
     mpix_host_kernel_t kernel = {run_twin, &side->args, 1, 1, 0}; /* one block of one thread */
-    unsigned threads = units > MAX_THREADS ? MAX_THREADS : (unsigned)(units + WARP - 1) / WARP * WARP;
-    char text[320] = "";
     int code = 0;
 
     __atomic_store_n(side->elapsed_ns, 0, __ATOMIC_RELAXED);
@@ -134,19 +106,12 @@ static bool run_kernel(side_t *side)
         code = kernel.error;
     } else {
 #if MSCCLPP_HAVE_CUDA
-        code = bench_channel_launch(side->env->native_stream, threads, &side->args);
+        code = bench_channel_launch(side->env->native_stream, bench_channel_threads(side->args.bytes), &side->args);
 #else
         code = -1;
 #endif
-        code = 0 == code && !bench_cuda_stream_wait(side->env->native_stream) ? -1 : code;
     }
-    (void)threads;
-    if (0 != code || 0 == __atomic_load_n(side->elapsed_ns, __ATOMIC_ACQUIRE)) {
-        MPIX_Mscclpp_get_async_error(side->env->comm, &code, text, (int)sizeof(text));
-        fprintf(stderr, "mscclpp_bench: rank %d: a kernel of mode channel failed: %s\n", side->env->rank, text);
-        return false;
-    }
-    return true;
+    return bench_channel_wait(side->env, code, side->elapsed_ns);
 }
 
 /*
@@ -214,29 +179,18 @@ static uint64_t check_size(side_t *side, const bench_options_t *options, size_t 
     return bench_sum(side->env->control, wrong);
 }
 
-/* Returns how many rounds to time: as the options say, or as many as take ROUND_SECONDS if one takes `seconds`. */
-static int choose_rounds(const bench_options_t *options, double seconds)
-{
-    const double rounds = ROUND_SECONDS / (seconds > 1e-9 ? seconds : 1e-9); /* `seconds` may be 0 */
-
-    if (0 != options->iterations) {
-        return options->iterations;
-    }
-    return rounds < MIN_ROUNDS ? MIN_ROUNDS : rounds > MAX_ROUNDS ? MAX_ROUNDS : (int)rounds;
-}
-
 /*
  * Verifies and measures one size in each way. The ways take turns, so that a drift of the machine affects all of them.
  * All ranks choose the same number of rounds, because time_rounds returns the same on all.
  */
-static void measure_size(side_t *side, const bench_options_t *options, row_t *row)
+static void measure_size(side_t *side, const bench_options_t *options, bench_channel_row_t *row)
 {
     row->wrong = check_size(side, options, row->bytes);
     for (int way = 0; way < BENCH_CHANNEL_WAYS; ++way) {
         if (options->warmup > 0) {
             time_rounds(side, way, row->bytes, options->warmup);
         }
-        row->rounds[way] = choose_rounds(options, time_rounds(side, way, row->bytes, MIN_ROUNDS));
+        row->rounds[way] = bench_channel_rounds(options, time_rounds(side, way, row->bytes, BENCH_CHANNEL_MIN_ROUNDS));
     }
     for (int i = 0; i < options->rounds; ++i) {
         for (int way = 0; way < BENCH_CHANNEL_WAYS; ++way) {
@@ -247,108 +201,63 @@ static void measure_size(side_t *side, const bench_options_t *options, row_t *ro
     }
 }
 
-static void report_header(const bench_report_t *report)
+/*
+ * Measures messages in pairs. *wrong_p becomes the number of wrong bytes. If a channel fails, the program ends, since
+ * the peer would wait forever. Sizes that are rounded to the same number of bytes are measured once. After a failure
+ * before the first size, which all ranks return, nothing is freed.
+ */
+static bool measure_pairs(bench_env_t *env, const bench_options_t *options, bench_report_t *report, uint64_t *wrong_p)
 {
-    const bench_env_t *env = report->env;
+    size_t previous = 0;
+    side_t side;
 
-    if (0 != env->rank) {
-        return;
+    if (!open_side(&side, env, options->max)) {
+        return false;
     }
-    printf("# mscclpp_bench %s: channels between kernels of ranks in pairs, one block each\n", MSCCLPP_VERSION);
-    printf("# %d ranks, %s\n", env->size,
-           env->on_twin ? "HOST TWIN: CPU threads and memory, these times say nothing about GPUs" : "CUDA");
-    bench_report_places(env);
-    printf("# one way: half of the time of a message to and fro, as packets, as a put and a signal, and by a port.\n"
-           "# Median of %d rounds of the slowest rank\n#\n# %10s %10s %10s %10s %8s\n# %10s %10s %10s %10s\n",
-           report->options->rounds, "size", "packets", "put", "port", "#wrong", "(B)", "(us)", "(us)", "(us)");
-    fflush(stdout);
-}
+    bench_channel_report_header(report, NULL);
+    for (double size = (double)options->min; size <= (double)options->max; size *= options->factor) {
+        bench_channel_row_t row = {.bytes = (size_t)size};
 
-/* Writes one row to the JSON file, which is open. Wrong bytes are null if nothing was verified. */
-static void json_row(bench_report_t *report, const row_t *row)
-{
-    FILE *file = report->json;
-
-    fprintf(file, "%s\n    {\"bytes\": %zu, \"wrong\": ", report->is_first_row ? "" : ",", row->bytes);
-    report->is_first_row = false;
-    if (report->options->checks > 0) {
-        fprintf(file, "%llu", (unsigned long long)row->wrong);
-    } else {
-        fprintf(file, "null");
-    }
-    for (int way = 0; way < BENCH_CHANNEL_WAYS; ++way) {
-        const bench_times_t *times = &row->times[way];
-
-        fprintf(file, ", \"%s\": {\"repeats\": %d, \"one_way_us\": {\"median\": %.4f, \"rounds\": [", way_names[way],
-                row->rounds[way], 0.5e6 * bench_times_median(times));
-        for (int i = 0; i < times->rounds; ++i) {
-            fprintf(file, "%s%.4f", 0 == i ? "" : ", ", 0.5e6 * times->round[i]);
+        if (row.bytes != previous && row.bytes > 0) {
+            measure_size(&side, options, &row);
+            bench_channel_report_row(report, NULL, &row);
+            *wrong_p += row.wrong;
         }
-        fprintf(file, "]}}");
+        previous = row.bytes;
     }
-    fprintf(file, "}");
-}
-
-static void report_row(bench_report_t *report, const row_t *row)
-{
-    if (0 != report->env->rank) {
-        return;
-    }
-    printf("  %10zu", row->bytes);
-    for (int way = 0; way < BENCH_CHANNEL_WAYS; ++way) {
-        printf(" %10.2f", 0.5e6 * bench_times_median(&row->times[way]));
-    }
-    if (report->options->checks > 0) {
-        printf(" %8llu\n", (unsigned long long)row->wrong);
-    } else {
-        printf(" %8s\n", "N/A");
-    }
-    fflush(stdout);
-    if (report->json != NULL) {
-        json_row(report, row);
-    }
+    close_side(&side);
+    return true;
 }
 
 /*
- * Runs mode channel. Wrong bytes are counted and printed, and make the result false. If a channel fails, the program
- * ends, since the peer would wait forever. Sizes that are rounded to the same number of bytes are measured once. After
- * a failure before the first size nothing is freed, because the program ends.
+ * Runs mode channel: without --coll messages in pairs, and otherwise the collectives. Wrong results are counted and
+ * printed, and make the result false.
  */
 bool bench_channel_measure(bench_env_t *env, const bench_options_t *options)
 {
     bench_component_t component;
     bench_report_t report;
-    size_t previous = 0;
     uint64_t wrong = 0;
-    side_t side;
+    bool ok = true;
 
     if (env->size < 2) {
         fprintf(stderr, "mscclpp_bench: --mode channel needs two ranks\n");
         return false;
     }
     MPI_Comm_set_errhandler(env->comm, MPI_ERRORS_RETURN);
-    if (!open_side(&side, env, options->max)) {
-        if (0 == env->rank) {
-            fprintf(stderr, "mscclpp_bench: --mode channel: these ranks get no channels (several nodes, more than 64 "
-                            "ranks, ranks that take turns on a GPU, or coll/mscclpp is not loaded)\n");
-        }
-        return false;
-    }
     if (!bench_report_open(&report, options, env)) {
         return false;
     }
-    report_header(&report);
-    for (double size = (double)options->min; size <= (double)options->max; size *= options->factor) {
-        row_t row = {.bytes = (size_t)size};
-
-        if (row.bytes != previous && row.bytes > 0) {
-            measure_size(&side, options, &row);
-            report_row(&report, &row);
-            wrong += row.wrong;
-        }
-        previous = row.bytes;
+    if (0 == options->ncolls) {
+        ok = measure_pairs(env, options, &report, &wrong);
     }
-    close_side(&side);
+    for (int i = 0; ok && i < options->ncolls; ++i) {
+        ok = bench_channel_measure_coll(env, options, options->colls[i], &report, &wrong);
+    }
+    if (!ok && 0 == env->rank) {
+        fprintf(stderr, "mscclpp_bench: --mode channel: these ranks get no channels (several nodes, more than 64 "
+                        "ranks, ranks that take turns on a GPU, or coll/mscclpp is not loaded)\n");
+    }
     bench_component_read(&component);
-    return bench_all(env->control, bench_report_close(&report, wrong, 0, &component) && 0 == wrong);
+    return bench_all(env->control, bench_report_close(&report, wrong, 0, &component) && ok && 0 == wrong);
 }

@@ -2,6 +2,7 @@
  * Checks options of the command line that depend on one another. A check that fails prints one line and returns false.
  */
 #include "tools/bench/bench.h"
+#include "tools/bench/bench_channel_report.h"
 
 #include <stdio.h>
 
@@ -57,6 +58,10 @@ static bool colls_fit(const bench_options_t *options)
         const bench_coll_t *coll = options->colls[i];
         if (BENCH_MODE_STREAM == options->mode && MSCCLPP_COLL_LAST != coll->coll) {
             return bench_refuse("--coll", coll->name, "allreduce with --mode stream");
+        }
+        if (BENCH_MODE_CHANNEL == options->mode && !bench_channel_has_coll(coll)) {
+            return bench_refuse("--coll", coll->name,
+                                "allreduce, allgather, reduce_scatter_block or alltoall with --mode channel");
         }
         if (coll->is_of_neighbors && !neighbors_fit(options, coll)) {
             return false;
@@ -180,10 +185,14 @@ bool bench_options_fit_together(const bench_options_t *options)
 
     if (BENCH_MODE_PORT == options->mode || BENCH_MODE_CHANNEL == options->mode ||
         BENCH_MODE_TRANSPOSE == options->mode) {
+        const bool takes_coll = BENCH_MODE_CHANNEL == options->mode;
+
         if (BENCH_COMPARE_NONE != options->compare || options->ntypes + options->nops > 0 || options->in_place ||
-            options->out_of_place || options->ncolls > 0) {
+            options->out_of_place || (options->ncolls > 0 && !takes_coll)) {
             return bench_refuse("--mode", bench_mode_name(options->mode),
-                                "it without --coll, --compare, --type, --op, --in-place and --out-of-place");
+                                takes_coll
+                                    ? "it without --compare, --type, --op, --in-place and --out-of-place"
+                                    : "it without --coll, --compare, --type, --op, --in-place and --out-of-place");
         }
     }
     if (BENCH_MODE_PORT != options->mode && (options->transport != NULL || 0 != options->window)) {

@@ -60,7 +60,8 @@ static const char help[] =
     "                         queued: MPIX_Mscclpp_..._enqueue back to back in a stream, one wait at the end\n"
     "                         graph: 100 of these in a graph, which is launched again and again\n"
     "                         port: no collective, but kernels that put over port channels, ranks in pairs\n"
-    "                         channel: a message from kernel to kernel over the channels of applications, in pairs\n"
+    "                         channel: a message from kernel to kernel over the channels of applications, in pairs;\n"
+    "                         with --coll allreduce, allgather, reduce_scatter_block and alltoall by such kernels\n"
     "                         transpose: an array spread along one axis, then along another, by MPI_Alltoallw of\n"
     "                         subarrays, beside MPI_Alltoall of as many bytes\n"
     "  -b, --min SIZE         smallest message in bytes, suffixes k, m, g (default 8): of the whole buffer, which is\n"
@@ -399,7 +400,7 @@ static void add_defaults(bench_options_t *options)
     if (0 == options->ntypes) {
         add_type("float", options);
     }
-    if (0 == options->ncolls) {
+    if (0 == options->ncolls && BENCH_MODE_CHANNEL != options->mode) {
         add_coll("allreduce", options);
     }
     if (0 == options->nops) {
