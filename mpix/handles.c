@@ -25,7 +25,8 @@ _Static_assert(sizeof(mpix_trigger_t) == sizeof(mscclpp_dev_trigger_t), "a trigg
 _Static_assert(MPIX_MSCCLPP_REPORT_WORDS == MSCCLPP_DEV_USER_REPORT_WORDS, "a report");
 _Static_assert((int)MPIX_MSCCLPP_MISUSE_MEMORY == (int)MSCCLPP_DEV_USER_MEMORY &&
                    (int)MPIX_MSCCLPP_MISUSE_BLOCK == (int)MSCCLPP_DEV_USER_BLOCK &&
-                   (int)MPIX_MSCCLPP_MISUSE_SIZE == (int)MSCCLPP_DEV_USER_SIZE,
+                   (int)MPIX_MSCCLPP_MISUSE_SIZE == (int)MSCCLPP_DEV_USER_SIZE &&
+                   (int)MPIX_MSCCLPP_MISUSE_ALIGNMENT == (int)MSCCLPP_DEV_USER_ALIGNMENT,
                "kinds of misuse");
 
 unsigned mpix_newest_abi(void)

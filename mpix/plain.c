@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 
 typedef mca_coll_mscclpp_queue_call_t call_t;
 typedef struct mpix_mscclpp_request request_t;
@@ -137,13 +138,35 @@ void mpix_plain_add(request_t *request)
 }
 
 /*
- * Removes a request from the list, if it is in the list. When this function returns, no thread works on the request,
- * because mpix_plain_progress holds the lock while it works.
+ * Returns 1 if MPI does not use the request's buffers any more: no call of MPI is under way, or MPI cannot tell. A
+ * request that has failed may have one, because a kernel's error can come while MPI's call is under way.
+ */
+static int has_left_mpi(request_t *request)
+{
+    int flag = 1;
+
+    pthread_mutex_lock(&lock);
+    if (request->under_way != MPI_REQUEST_NULL &&
+        MPI_Test(&request->under_way, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+        flag = 1;
+    }
+    pthread_mutex_unlock(&lock);
+    return flag;
+}
+
+/*
+ * First waits until MPI's call has ended; meanwhile the other requests make progress, on which other ranks may depend.
+ * When this function returns, no thread works on the request, because mpix_plain_progress holds the lock while it
+ * works.
  */
 void mpix_plain_remove(request_t *request)
 {
     request_t **link = &requests;
 
+    while (!has_left_mpi(request)) {
+        mpix_plain_progress();
+        (void)sched_yield();
+    }
     pthread_mutex_lock(&lock);
     while (*link != NULL && *link != request) {
         link = &(*link)->next;

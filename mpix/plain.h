@@ -16,7 +16,7 @@ int mpix_plain_begin(const mca_coll_mscclpp_queue_call_t *call, MPI_Request *und
 
 /*
  * mpix_plain_add adds a prepared request, whose `is_plain` is set, to the requests that mpix_plain_progress advances.
- * mpix_plain_remove removes it.
+ * mpix_plain_remove waits until MPI does not use its buffers any more, and removes it.
  */
 void mpix_plain_add(struct mpix_mscclpp_request *request);
 void mpix_plain_remove(struct mpix_mscclpp_request *request);

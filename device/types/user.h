@@ -19,9 +19,10 @@
 
 /*
  * Kinds of misuse. MEMORY: bytes beyond a rank's memory or a request's partitions. BLOCK: a block beyond those of a
- * room. SIZE: an all-reduce too large for a room, or of an unknown type or operation.
+ * room. SIZE: an all-reduce too large for a room, or of an unknown type or operation. ALIGNMENT: an addition at an
+ * offset that is not a multiple of 8.
  */
-enum { MSCCLPP_DEV_USER_MEMORY = 1, MSCCLPP_DEV_USER_BLOCK, MSCCLPP_DEV_USER_SIZE };
+enum { MSCCLPP_DEV_USER_MEMORY = 1, MSCCLPP_DEV_USER_BLOCK, MSCCLPP_DEV_USER_SIZE, MSCCLPP_DEV_USER_ALIGNMENT };
 
 /* What waits in kernels check, and where they report. Addresses are valid on the device. */
 typedef struct {

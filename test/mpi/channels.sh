@@ -23,6 +23,8 @@ cases_channels() {
         --mca coll_mscclpp_timeout 2 "$bindir/test_channels_errors" --late
     run_saying "channels:range" "rank 0 asked for 64 bytes at offset 4090 of rank 1's memory, which has 4096" 60 \
         -n 2 "${forced[@]}" "$bindir/test_channels_errors" --range
+    run_saying "channels:unaligned" "offset 12 of rank 1's memory; the offset must be a multiple of 8" 60 \
+        -n 2 "${forced[@]}" "$bindir/test_channels_errors" --unaligned
     run_saying "channels:block" 'block 0 of a kernel used a room of 0 blocks' 60 -n 2 "${forced[@]}" \
         "$bindir/test_channels_errors" --block
     run_saying "channels:size" 'small all-reduce of 512 bytes.*; its room takes up to 64 bytes' 60 -n 2 \

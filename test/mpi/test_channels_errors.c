@@ -2,8 +2,9 @@
  * Channels in kernels of the application: what must not be done, each with its message. Error messages go to standard
  * error, where run.sh looks for them.
  *
- * --late: a rank whose kernel is not launched. --range, --block, --size: kernels that ask for too much. --handler: a
- * handler that fails. --gone: a communicator that is freed before its objects. --without: there is no component.
+ * --late: a rank whose kernel is not launched. --range, --block, --size: kernels that ask for too much. --unaligned: a
+ * kernel adds to what is no word. --handler: a handler that fails. --gone: a communicator that is freed before its
+ * objects. --without: there is no component.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +120,8 @@ static void fault_kernel(mpix_group_t *block, void *argument)
         fault->first = mpix_barrier(block, &fault->room);
     } else if (0 == strcmp(fault->part, "--size")) {
         fault->first = mpix_allreduce_small(block, &fault->room, sums, sums, 64, MPIX_FLOAT64, MPIX_SUM);
+    } else if (0 == strcmp(fault->part, "--unaligned")) {
+        fault->first = mpix_port_add(block, &fault->port, 12, 1);
     } else if (0 == strcmp(fault->part, "--handler")) {
         fault->first = mpix_port_push(block, &fault->port, 1 | MPIX_PORT_FLUSH, 1, 2, 3);
     } else {

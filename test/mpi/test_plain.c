@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "mpix/include/mpix_mscclpp/host_kernel.h"
 #include "mpix/include/mpix_mscclpp_device.h"
@@ -250,6 +251,47 @@ static void in_parts(void)
     OK(MPIX_Mscclpp_request_free(&request));
 }
 
+static void mark_wrong(mpix_group_t *block, void *argument)
+{
+    const mpix_partitions_t *marks = argument;
+
+    mpix_pready(block, marks, 1);
+}
+
+/*
+ * A request of rank 0 fails while MPI's call is under way, which waits for the other ranks. The request is only freed
+ * when MPI has left its buffer.
+ */
+static void freed_under_way(void)
+{
+    static int values[COUNT];
+    MPIX_Mscclpp_request request;
+    stream_t stream = {.count = 0};
+    mpix_partitions_t marks;
+    mpix_host_kernel_t launch = {mark_wrong, &marks, 1, 1, 0};
+    int flag = 1;
+
+    OK(MPIX_Mscclpp_allreduce_init(MPI_IN_PLACE, values, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request));
+    OK(MPIX_Mscclpp_attach_kernels(request, &stream));
+    OK(MPIX_Mscclpp_prepare(1, &request));
+    OK(MPIX_Mscclpp_request_get_device(request, MPIX_MSCCLPP_DEVICE_ABI, &marks, sizeof(marks)));
+    fill(values, COUNT, 5);
+    OK(MPIX_Mscclpp_start(1, &request));
+    if (rank == 0) {
+        OK(MPIX_Mscclpp_pready(0, 0, request));
+        OK(MPIX_Mscclpp_test(request, &flag));
+        CHECK(!flag, "a request has ended without the other ranks");
+        mpix_host_run(&launch);
+        CHECK(class_of(MPIX_Mscclpp_wait(1, &request)) == MPI_ERR_ARG, "a wrong partition is not told");
+    } else {
+        (void)usleep(300000);
+        OK(MPIX_Mscclpp_pready(0, 0, request));
+        OK(MPIX_Mscclpp_wait(1, &request));
+    }
+    OK(MPIX_Mscclpp_request_free(&request));
+    check_sum(values, 0, COUNT, 5, "a request that failed while MPI's call was under way");
+}
+
 /* Two requests that each rank starts, releases and waits for in an order of its own. */
 static void crosswise(void)
 {
@@ -457,6 +499,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     in_stream();
     in_parts();
+    freed_under_way();
     crosswise();
     around();
     prepared_again();

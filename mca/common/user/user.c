@@ -170,6 +170,12 @@ static mscclpp_status_t describe_misuse(const mscclpp_user_t *user, uint64_t mis
                        "operation; its room takes up to %llu bytes",
                        user->oob.label, rank, bytes, limit);
         break;
+    case MSCCLPP_DEV_USER_ALIGNMENT:
+        (void)snprintf(text, size,
+                       "%s: a kernel of rank %d asked for an addition at offset %llu of rank %llu's memory; the offset "
+                       "must be a multiple of 8",
+                       user->oob.label, user->oob.rank, offset, rank);
+        break;
     default:
         (void)snprintf(text, size,
                        "%s: a kernel of rank %d asked for %llu bytes at offset %llu of rank %llu's memory, which has "

@@ -162,11 +162,15 @@ MPIX_DEVICE int mpix_port_put_signal_flush(mpix_group_t *group, const mpix_port_
 
 /*
  * Adds a value to the word of 8 bytes at the offset `to`, a multiple of 8, of the peer's memory. Additions are ordered
- * like signals.
+ * like signals. Returns 1 if the offset is not allowed, so that nothing is pushed, or if the push failed.
  */
 MPIX_DEVICE int mpix_port_add(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 to, mpix_u64 value)
 {
     if (group->failed || !mpix_fits(group, &channel->head, channel->peer, to, 8, channel->remote_bytes)) {
+        return 1;
+    }
+    if (to % 8 != 0) {
+        mpix_misuse(group, &channel->head, MPIX_MSCCLPP_MISUSE_ALIGNMENT, channel->peer, to, 8, channel->remote_bytes);
         return 1;
     }
     mpix_sync(group);

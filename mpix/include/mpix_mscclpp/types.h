@@ -44,7 +44,8 @@ enum {
 enum {
     MPIX_MSCCLPP_MISUSE_MEMORY = 1, /* an access beyond the end of a rank's memory, or of a request's partitions */
     MPIX_MSCCLPP_MISUSE_BLOCK,      /* a block whose number a room does not have */
-    MPIX_MSCCLPP_MISUSE_SIZE        /* an all-reduce of a size, type or operation that a room does not serve */
+    MPIX_MSCCLPP_MISUSE_SIZE,       /* an all-reduce of a size, type or operation that a room does not serve */
+    MPIX_MSCCLPP_MISUSE_ALIGNMENT   /* an addition at an offset that is not a multiple of 8 */
 };
 
 /* Registered memory of all ranks. */
