@@ -5,15 +5,18 @@
 #include "device/shim/shim.h"
 #include "device/types/trigger.h"
 
-#define MSCCLPP_DEV_TRIGGER_OFFSET_BITS 40
-#define MSCCLPP_DEV_TRIGGER_CHANNEL_SHIFT 48
+#define MSCCLPP_DEV_TRIGGER_OFFSET_BITS 39
+#define MSCCLPP_DEV_TRIGGER_CHANNEL_SHIFT 44
 #define MSCCLPP_DEV_TRIGGER_TYPE_SHIFT 60
+#define MSCCLPP_DEV_TRIGGER_LOW_SIZE_BITS 25
+#define MSCCLPP_DEV_TRIGGER_HIGH_SIZE_MASK 0x1f
 #define MSCCLPP_DEV_TRIGGER_PARITY ((uint64_t)1 << 63)
 
 /*
- * Encodes a request. Offsets must be below MSCCLPP_DEV_PORT_REGION_MAX; this is not checked, and larger offsets would
- * change other fields. The lower 24 bits of the size are stored above the source's offset, and the upper 8 bits above
- * the destination's. The proxy checks the decoded request against the channel's regions.
+ * Encodes a request. Offsets must be below MSCCLPP_DEV_PORT_REGION_MAX, and sizes at most MSCCLPP_DEV_TRIGGER_SIZE_MAX;
+ * this is not checked, and larger ones would change other fields. The lower 25 bits of the size are stored above the
+ * source's offset, and the upper 5 bits above the destination's. The proxy checks the decoded request against the
+ * channel's regions.
  */
 MSCCLPP_DEV mscclpp_dev_trigger_t mscclpp_dev_trigger_pack(const mscclpp_dev_request_t *request)
 {
@@ -25,7 +28,8 @@ MSCCLPP_DEV mscclpp_dev_trigger_t mscclpp_dev_trigger_pack(const mscclpp_dev_req
         trigger.word[0] = request->value;
     } else {
         trigger.word[0] = request->from | (uint64_t)request->size << MSCCLPP_DEV_TRIGGER_OFFSET_BITS;
-        trigger.word[1] |= (uint64_t)(request->size >> 24) << MSCCLPP_DEV_TRIGGER_OFFSET_BITS;
+        trigger.word[1] |= (uint64_t)(request->size >> MSCCLPP_DEV_TRIGGER_LOW_SIZE_BITS)
+                           << MSCCLPP_DEV_TRIGGER_OFFSET_BITS;
     }
     return trigger;
 }
@@ -49,8 +53,10 @@ MSCCLPP_DEV mscclpp_dev_request_t mscclpp_dev_trigger_unpack(const mscclpp_dev_t
         request.value = trigger->word[0];
     } else {
         request.from = trigger->word[0] & offset_mask;
-        request.size = (uint32_t)(trigger->word[0] >> MSCCLPP_DEV_TRIGGER_OFFSET_BITS) |
-                       (uint32_t)(trigger->word[1] >> MSCCLPP_DEV_TRIGGER_OFFSET_BITS & 0xff) << 24;
+        request.size =
+            (uint32_t)(trigger->word[0] >> MSCCLPP_DEV_TRIGGER_OFFSET_BITS) |
+            (uint32_t)(trigger->word[1] >> MSCCLPP_DEV_TRIGGER_OFFSET_BITS & MSCCLPP_DEV_TRIGGER_HIGH_SIZE_MASK)
+                << MSCCLPP_DEV_TRIGGER_LOW_SIZE_BITS;
     }
     return request;
 }

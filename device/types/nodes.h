@@ -8,11 +8,13 @@
 /* The most blocks of a kernel that exchange data with other nodes. Each has its own slots. */
 #define MSCCLPP_DEV_NODES_BLOCKS 16u
 
+/* Communicators with more nodes have no kernels. */
+#define MSCCLPP_DEV_NODES_MAX 16384u
+
 /*
  * The most blocks of a kernel that exchange data with other nodes, for a given number of nodes: each block has a port
- * channel to each other node. Communicators with more nodes than MSCCLPP_DEV_NODES_MAX have no kernels.
+ * channel to each other node.
  */
-#define MSCCLPP_DEV_NODES_MAX (MSCCLPP_DEV_PORT_CHANNELS + 1)
 #define MSCCLPP_DEV_NODES_BLOCKS_OF(nnodes_)                                                                           \
     ((nnodes_) < 2 || MSCCLPP_DEV_NODES_BLOCKS * ((nnodes_)-1) <= MSCCLPP_DEV_PORT_CHANNELS                            \
          ? MSCCLPP_DEV_NODES_BLOCKS                                                                                    \

@@ -98,10 +98,10 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_close(MPIX_Mscclpp_channels channe
 
 /* A request that a kernel has pushed with mpix_port_push, or an item of a list. */
 typedef struct {
-    uint64_t to;      /* 40 bits; in a list: offset in the peer's memory, bytes */
-    uint64_t from;    /* 40 bits; in a list: offset in own memory, bytes */
+    uint64_t to;      /* 39 bits; in a list: offset in the peer's memory, bytes */
+    uint64_t from;    /* 39 bits; in a list: offset in own memory, bytes */
     uint64_t value;   /* MPIX_PORT_ADD: the value that is added */
-    uint32_t size;    /* bytes */
+    uint32_t size;    /* 30 bits; bytes */
     uint32_t type;    /* MPIX_PORT_... of mpix_mscclpp/port.h, or, for a handler, any number from 1 to 7 */
     uint32_t channel; /* the channel's index */
     uint32_t reserved;

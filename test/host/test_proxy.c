@@ -163,7 +163,7 @@ static void test_handler(rank_t *rank)
     check(rank, mscclpp_proxy_channel_create(port.proxy, &params, &channel) == MSCCLPP_OK, "channel without transport");
     check(rank, mscclpp_proxy_set_handler(port.proxy, channel.number, handle, &handler) == MSCCLPP_OK, "handler");
     mscclpp_proxy_begin(port.proxy);
-    mscclpp_dev_port_put(&ctx, &args, &channel, UINT64_C(0xfffffffffe), UINT64_C(0xeeeeeeeeee), 0x7fffffff);
+    mscclpp_dev_port_put(&ctx, &args, &channel, UINT64_C(0x7ffffffffe), UINT64_C(0x6eeeeeeeee), 0x1fffffff);
     mscclpp_dev_port_flush(&ctx, &args, &channel);
     check(rank, !ctx.failed && handler.calls == 2, "flush of a handler");
     mscclpp_dev_port_add(&ctx, &args, &channel, 24, UINT64_C(0xfedcba9876543210));
@@ -332,7 +332,7 @@ static void test_nonsense(rank_t *rank)
         } else if (k == 2) {
             mscclpp_dev_port_put(&ctx, &args, &channel, 0, port.region_size + 1, 0);
         } else if (k == 3) {
-            mscclpp_dev_port_put(&ctx, &args, &channel, UINT64_C(0xffffffffff), 0, 2);
+            mscclpp_dev_port_put(&ctx, &args, &channel, UINT64_C(0x7fffffffff), 0, 2);
         } else {
             mscclpp_dev_port_add(&ctx, &args, &channel, k == 4 ? port.region_size - 4 : k == 5 ? 4 : 0, 1);
         }

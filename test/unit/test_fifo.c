@@ -54,12 +54,12 @@ static void test_one_trigger(const mscclpp_dev_request_t *request, uint64_t pari
 static void test_fields(void)
 {
     const mscclpp_dev_request_t zero = {0, 0, 0, 0, MSCCLPP_TRIGGER_DATA, 0};
-    const uint64_t offsets[] = {0, 1, UINT64_C(0x123456789a), UINT64_C(0xffffffffff)};
-    const uint32_t sizes[] = {0, 1, 0x12345678u, 0x80000000u, 0xffffffffu};
+    const uint64_t offsets[] = {0, 1, UINT64_C(0x123456789a), UINT64_C(0x7fffffffff)};
+    const uint32_t sizes[] = {0, 1, 0x12345678u, 0x20000000u, MSCCLPP_DEV_TRIGGER_SIZE_MAX};
     mscclpp_dev_request_t request;
     unsigned bit, i, k, type;
 
-    for (bit = 0; bit < 40; ++bit) {
+    for (bit = 0; bit < 39; ++bit) {
         request = zero;
         request.to = UINT64_C(1) << bit;
         test_one_trigger(&request, 0);
@@ -67,9 +67,14 @@ static void test_fields(void)
         request.from = UINT64_C(1) << bit;
         test_one_trigger(&request, MSCCLPP_DEV_TRIGGER_PARITY);
     }
-    for (bit = 0; bit < 32; ++bit) {
+    for (bit = 0; bit < 30; ++bit) {
         request = zero;
         request.size = UINT32_C(1) << bit;
+        test_one_trigger(&request, 0);
+    }
+    for (bit = 0; bit < 16; ++bit) {
+        request = zero;
+        request.channel = UINT32_C(1) << bit;
         test_one_trigger(&request, 0);
     }
     for (bit = 0; bit < 64; ++bit) {
@@ -97,7 +102,7 @@ static void test_fields(void)
 
 static mscclpp_dev_trigger_t numbered(uint32_t pusher, uint64_t number)
 {
-    mscclpp_dev_request_t request = {.to = number, .from = ~number & 0xffffffffffu, .channel = pusher, .type = 7};
+    mscclpp_dev_request_t request = {.to = number, .from = ~number & 0x7fffffffffu, .channel = pusher, .type = 7};
 
     return mscclpp_dev_trigger_pack(&request);
 }
@@ -195,7 +200,7 @@ static void test_pushers(uint64_t size, double pause)
             const mscclpp_dev_request_t request = mscclpp_dev_trigger_unpack(&trigger);
             const uint64_t number = next[request.channel % PUSHERS]++;
 
-            wrong += request.to != number || request.from != (~number & 0xffffffffffu) ||
+            wrong += request.to != number || request.from != (~number & 0x7fffffffffu) ||
                      pushers[request.channel % PUSHERS].written[number] != number + 1;
             mscclpp_fifo_pop(fifo);
             ++taken;
@@ -243,7 +248,7 @@ static void test_split(void)
 {
     const uint64_t gib = UINT64_C(1) << 30, bytes = 10 * gib + 12345, from = 5 * gib + 7, to = 100 * gib + 3;
     mscclpp_dev_port_channel_t channel;
-    mscclpp_fifo_t *fifo = create(16);
+    mscclpp_fifo_t *fifo = create(32);
     uint64_t done = 0, signals = 0;
     mscclpp_dev_trigger_t trigger;
     mscclpp_dev_ctx_t ctx;

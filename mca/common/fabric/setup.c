@@ -471,7 +471,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
 
     /* Checked before the memory, because it fails on all ranks alike, without a vote. */
     if ((uint32_t)nodes->count > MSCCLPP_DEV_NODES_MAX) {
-        mscclpp_info("%s: %d nodes: device buffers are staged (port channels reach %u nodes)", oob->label, nodes->count,
+        mscclpp_info("%s: %d nodes: device buffers are staged (allowed are up to %u nodes)", oob->label, nodes->count,
                      MSCCLPP_DEV_NODES_MAX);
         free(fabric);
         return MSCCLPP_ERR_NOT_SUPPORTED;

@@ -49,11 +49,18 @@ void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *ch
     channel->busy = false;
 }
 
+/* Returns the number of pages for the flushed words of so many channels. */
+static uint32_t pages_of(uint32_t channels)
+{
+    return (channels + MSCCLPP_PROXY_PAGE - 1) / MSCCLPP_PROXY_PAGE;
+}
+
 /* Fails if triggers cannot name more channels or if there is no memory; the tables are then unchanged. */
 static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 {
     const uint32_t size = proxy->table_size == 0 ? TABLE_AT_FIRST : 2 * proxy->table_size;
     mscclpp_proxy_channel_t **channels, **busy;
+    mscclpp_proxy_page_t *pages;
     uint64_t *discard_before;
     uint32_t *free_numbers, i;
 
@@ -66,18 +73,23 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
     busy = calloc(size, sizeof(*busy));         /* NOLINT(bugprone-sizeof-expression) */
     discard_before = calloc(size, sizeof(*discard_before));
     free_numbers = calloc(size, sizeof(*free_numbers));
-    if (channels == NULL || busy == NULL || discard_before == NULL || free_numbers == NULL) {
+    pages = calloc(pages_of(size), sizeof(*pages));
+    if (channels == NULL || busy == NULL || discard_before == NULL || free_numbers == NULL || pages == NULL) {
         mscclpp_error("%s: out of memory for %u port channels", proxy->label, size);
         free(channels);
         free(busy);
         free(discard_before);
         free(free_numbers);
+        free(pages);
         return MSCCLPP_ERR_NO_MEMORY;
     }
     for (i = 0; i < proxy->table_size; ++i) {
         channels[i] = proxy->channels[i];
         busy[i] = proxy->busy[i];
         discard_before[i] = proxy->discard_before[i];
+    }
+    for (i = 0; i < pages_of(proxy->table_size); ++i) {
+        pages[i] = proxy->pages[i];
     }
     /*
      * The new numbers are pushed in descending order, so that the lowest one is on top of the stack. The stack is empty
@@ -90,6 +102,8 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
     free(proxy->busy);
     free(proxy->discard_before);
     free(proxy->free_numbers);
+    free(proxy->pages);
+    proxy->pages = pages;
     proxy->channels = channels;
     proxy->busy = busy;
     proxy->discard_before = discard_before;
@@ -345,7 +359,7 @@ void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy)
             destroy_channel(proxy, proxy->channels[i]);
         }
     }
-    for (i = 0; i < MSCCLPP_DEV_PORT_CHANNELS / MSCCLPP_PROXY_PAGE; ++i) {
+    for (i = 0; i < pages_of(proxy->table_size); ++i) {
         if (proxy->pages[i].host != NULL) {
             proxy->gpu->host_free(proxy->pages[i].host);
         }
@@ -354,5 +368,6 @@ void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy)
     free(proxy->busy);
     free(proxy->discard_before);
     free(proxy->free_numbers);
+    free(proxy->pages);
     free(proxy->transports);
 }

@@ -98,15 +98,18 @@ struct mscclpp_proxy {
 
     mscclpp_fifo_t *fifo;
 
-    /* Tables with `table_size` entries, except for the pages. `channels` has NULL for a number without a channel. */
+    /*
+     * Tables with `table_size` entries; `pages` has one for MSCCLPP_PROXY_PAGE of these. `channels` has NULL for a
+     * number without a channel.
+     */
     mscclpp_proxy_channel_t **channels;
     mscclpp_proxy_channel_t **busy; /* channels with unfinished work, in any order */
     uint64_t *discard_before;       /* by channel number: triggers at lower positions belong to a destroyed channel */
     uint32_t *free_numbers;         /* stack of channel numbers without a channel */
+    mscclpp_proxy_page_t *pages;
     uint32_t table_size;
     uint32_t busy_count;
     uint32_t free_count;
-    mscclpp_proxy_page_t pages[MSCCLPP_DEV_PORT_CHANNELS / MSCCLPP_PROXY_PAGE];
 
     mscclpp_proxy_transport_t *transports;
     uint32_t transport_count;

@@ -18,20 +18,20 @@
 enum { MPIX_PORT_ADD = 0, MPIX_PORT_DATA = 1, MPIX_PORT_SIGNAL = 2, MPIX_PORT_FLUSH = 4 };
 
 /* The largest number of bytes that one trigger puts. A larger put becomes several triggers. */
-#define MPIX_PORT_CHUNK ((mpix_u64)1 << 31)
+#define MPIX_PORT_CHUNK ((mpix_u64)1 << 29)
 
 /*
- * Returns a trigger for the ring. Word 0 contains the source's offset (40 bits) and the size's lower 24 bits, or the
- * value that is added. Word 1 contains, from its low bits on: the destination's offset (40 bits), the size's upper 8
- * bits, the channel (12), the type (3), and a bit that changes with each lap of the ring.
+ * Returns a trigger for the ring. Word 0 contains the source's offset (39 bits) and the size's lower 25 bits, or the
+ * value that is added. Word 1 contains, from its low bits on: the destination's offset (39 bits), the size's upper 5
+ * bits, the channel (16), the type (3), and a bit that changes with each lap of the ring.
  */
 MPIX_DEVICE mpix_trigger_t mpix_trigger_of(const mpix_port_channel_t *channel, mpix_u32 type, mpix_u64 to,
                                            mpix_u64 from, mpix_u32 size)
 {
     mpix_trigger_t trigger;
 
-    trigger.word[0] = from | (mpix_u64)size << 40;
-    trigger.word[1] = to | (mpix_u64)(size >> 24) << 40 | (mpix_u64)channel->number << 48 | (mpix_u64)type << 60;
+    trigger.word[0] = from | (mpix_u64)size << 39;
+    trigger.word[1] = to | (mpix_u64)(size >> 25) << 39 | (mpix_u64)channel->number << 44 | (mpix_u64)type << 60;
     return trigger;
 }
 
@@ -87,7 +87,7 @@ MPIX_DEVICE void mpix_port_await_flush(mpix_group_t *group, const mpix_port_chan
 
 /*
  * Pushes a trigger with any fields, for channels with a handler or a list, which define the meaning of the fields. `to`
- * and `from` have 40 bits, `size` has 32, and `type` is 1 to 7. If the type contains MPIX_PORT_FLUSH, the function
+ * and `from` have 39 bits, `size` has 30, and `type` is 1 to 7. If the type contains MPIX_PORT_FLUSH, the function
  * waits until the trigger is done.
  */
 MPIX_DEVICE int mpix_port_push(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u32 type, mpix_u64 to,
