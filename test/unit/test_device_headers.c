@@ -23,11 +23,11 @@ static void test_triggers(void)
     memset(&channel, 0, sizeof(channel));
     for (i = 0; i < 1000; ++i) {
         const mscclpp_dev_request_t request = {
-            .to = draw(40),
-            .from = draw(40),
-            .size = (uint32_t)draw(32),
+            .to = draw(39),
+            .from = draw(39),
+            .size = (uint32_t)draw(30),
             .type = 1 + (uint32_t)draw(32) % 7,
-            .channel = (uint32_t)draw(12),
+            .channel = (uint32_t)draw(16),
         };
         mscclpp_dev_request_t unpacked;
         mscclpp_dev_trigger_t raw;

@@ -9,7 +9,7 @@ plant fifo-commit-relaxed fifo device/lib/fifo.h "$fifo_test" 's/st_release_sys_
 plant fifo-poll-relaxed fifo mca/common/port/fifo.c mca/common/port/fifo.c 's/__ATOMIC_ACQUIRE/__ATOMIC_RELAXED/'
 plant fifo-no-lap-parity fifo device/lib/trigger.h "$fifo_test" 's/\(position & size\) == 0/size != 0/'
 plant fifo-overrun fifo device/lib/fifo.h "$fifo_test" 's/(tail_seen\)) \+ fifo->size/\1 + (fifo->size << 40)/'
-plant trigger-size-31 fifo device/lib/trigger.h "$fifo_test" 's/& 0xff\) << 24/\& 0x7f) << 24/'
+plant trigger-size-29 fifo device/lib/trigger.h "$fifo_test" 's/(HIGH_SIZE_MASK) 0x1f/\1 0x0f/'
 carry=mca/common/port/carry.c
 channel=device/lib/port_channel.h
 plant flush-before-its-end ports "$carry" "$carry" \
