@@ -30,6 +30,7 @@ static mscclpp_status_t (*allgather)(void *context, const void *sendbuf, void *r
 static mscclpp_status_t (*exchange_and_gather)(void *context, const mscclpp_oob_ahead_t *ahead, const void *sendbuf,
                                                void *recvbuf, size_t length);
 static _Thread_local int gathers;
+static _Thread_local int exchanges_ahead; /* of these, those for a set-up that a rank has begun ahead */
 
 static mscclpp_status_t count_gather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
@@ -41,6 +42,7 @@ static mscclpp_status_t count_exchange(void *context, const mscclpp_oob_ahead_t 
                                        void *recvbuf, size_t length)
 {
     ++gathers;
+    ++exchanges_ahead;
     return exchange_and_gather(context, ahead, sendbuf, recvbuf, length);
 }
 
@@ -55,6 +57,8 @@ static mscclpp_status_t count_pairs(void *context, const int *peers, int count, 
     return exchange(context, peers, count, sent, lengths, received, pitch);
 }
 
+static _Thread_local uint64_t members; /* of the teams that are opened */
+
 static mscclpp_status_t try_to_open(rank_t *rank, bool reuse, mscclpp_team_t **team_p)
 {
     mscclpp_team_params_t params;
@@ -64,8 +68,9 @@ static mscclpp_status_t try_to_open(rank_t *rank, bool reuse, mscclpp_team_t **t
     params.gpu = rank->gpu;
     params.oob = rank->oob;
     params.reuse = reuse;
+    params.members = members;
     *team_p = NULL;
-    gathers = 0;
+    gathers = exchanges_ahead = 0;
     return mscclpp_team_create(&params, team_p);
 }
 
@@ -114,6 +119,15 @@ static void live(rank_t *rank)
     CHECK_EQ(gathers, plan->waits);
     call(&second);
     call(&first);
+    /* One of other processes with the same numbers of ranks gets no offer, and prepares nothing in vain. */
+    members = 1;
+    open_traffic(rank, true, &third);
+    CHECK_EQ(gathers, 10);
+    CHECK_EQ(exchanges_ahead, 0);
+    call(&third);
+    meet(rank);
+    traffic_close(&third);
+    members = 0;
     meet(rank);
     traffic_close(&first);
     open_traffic(rank, true, &third);

@@ -54,6 +54,8 @@ cases_no_memory() {
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
         run "no_memory:queued" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_reuse 0 \
             "$bindir/test_no_memory" queued
+        run "no_memory:queued:map" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_timeout 20 \
+            "$bindir/test_no_map"
         run "no_memory:queued:device" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_reuse 0 \
             "$bindir/test_no_memory" gpu 1000 queued
     fi

@@ -7,6 +7,8 @@
 #include "mca/common/algo/rule_match.h"
 #include "mca/common/algo/rules.h"
 #include "mca/common/algo/schedule/cost.h"
+#include "mca/common/team/parts.h"
+#include "mca/common/team/plans.h"
 #include "test/unit/unit.h"
 
 static char path[] = "test_rules.XXXXXX";
@@ -537,6 +539,39 @@ static void test_replaced(void)
     mscclpp_rules_destroy(rules);
 }
 
+/* A rule names several plans of one name: the one whose range has the message serves, and else the first of them. */
+static void test_plans_of_one_name(void)
+{
+    static mscclpp_team_t team;
+    mscclpp_plan_t definitions[3] = {{.min_bytes = 1, .max_bytes = 1000},
+                                     {.min_bytes = 2000, .max_bytes = 9000},
+                                     {.min_bytes = 2000, .max_bytes = 4000}};
+    mscclpp_plan_file_t files[3] = {{.plan = NULL}};
+    mscclpp_team_plan_t plans[3] = {{.file = NULL}};
+    mscclpp_plan_query_t query = {.coll = MSCCLPP_COLL_LAST, .dtype = MSCCLPP_DTYPE_INT32, .op = MSCCLPP_OP_SUM};
+    const struct {
+        uint64_t bytes;
+        int plan;
+    } cases[] = {{500, 0}, {1500, 0}, {2000, 2}, {4000, 2}, {5000, 1}, {9001, 0}};
+
+    for (int i = 0; i < 3; ++i) {
+        definitions[i].collective = MSCCLPP_PLAN_ALLREDUCE;
+        files[i].plan = &definitions[i];
+        plans[i].file = &files[i];
+        plans[i].rule = mscclpp_rule_by_plan("twins");
+    }
+    team.plans = plans;
+    team.plan_count = 3;
+    team.protocol.algorithm = MSCCLPP_COLL_AUTO;
+    team.protocol.rules.count = 1;
+    team.protocol.rules.rule[0].bytes = 1 << 20;
+    team.protocol.rules.rule[0].algorithm = mscclpp_rule_by_plan("twins");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        query.bytes = cases[i].bytes;
+        CHECK(mscclpp_plans_choose(&team, &query) == &plans[cases[i].plan]);
+    }
+}
+
 int main(void)
 {
     int descriptor = mkstemp(path);
@@ -554,6 +589,7 @@ int main(void)
     test_unreadable();
     test_written();
     test_replaced();
+    test_plans_of_one_name();
     test_kinds();
     unlink(path);
     return unit_end();

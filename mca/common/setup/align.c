@@ -221,7 +221,8 @@ static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *f
 /*
  * Fills in the facts that this rank sends to all others. `address` gets the rank's whole address for control messages,
  * even if the facts have room only for its beginning. Returns this rank's own status: an error of making the control
- * messages, or MSCCLPP_OK.
+ * messages or their address, or MSCCLPP_OK. Without an address, whose length is then 0 in the facts, no rank gets
+ * control messages.
  */
 static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_params_t *params,
                                    const mscclpp_config_t *config, mscclpp_protocol_t *protocol,
@@ -249,7 +250,10 @@ static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_para
     own_facts->protocol_digest = mscclpp_facts_digest(protocol);
     own_facts->team_id = mscclpp_facts_new_id(team);
     own_status = mscclpp_ctrl_create(config->ucx, oob, &team->group.ctrl);
-    if (own_status == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, address, &length) == MSCCLPP_OK) {
+    if (own_status == MSCCLPP_OK) {
+        own_status = mscclpp_ctrl_address(team->group.ctrl, address, &length);
+    }
+    if (own_status == MSCCLPP_OK) {
         own_facts->address_length = length;
         memcpy(own_facts->address, address, length < ADDRESS_INLINE ? length : ADDRESS_INLINE);
     }

@@ -57,6 +57,7 @@ uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
     digest = digest_add(digest, &params->device, sizeof(params->device));
     digest = digest_add(digest, &params->concurrent, sizeof(params->concurrent));
     digest = digest_add(digest, &params->admission, sizeof(params->admission));
+    digest = digest_add(digest, &params->members, sizeof(params->members));
     digest = digest_add(digest, &params->oob.rank, sizeof(params->oob.rank));
     digest = digest_add(digest, &params->oob.size, sizeof(params->oob.size));
     return digest != 0 ? digest : 1;

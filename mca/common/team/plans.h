@@ -54,7 +54,8 @@ typedef struct {
 } mscclpp_plan_query_t;
 
 /*
- * Chooses a plan for a call, which is the plan that a rule names. If no rule matches the call, it is the plan whose own
+ * Chooses a plan for a call, which is the plan that a rule names; if there are several of that name, the one whose own
+ * range of sizes includes the message, and else the first. If no rule matches the call, it is the plan whose own
  * range of sizes includes the message; if there are several, the one whose range ends first. Returns NULL if there is
  * no plan. No side effects.
  */

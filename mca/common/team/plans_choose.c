@@ -54,7 +54,10 @@ static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_query_t *
            (query->blocks == 0 || file->blocks <= query->blocks);
 }
 
-/* Chooses by the user's parameters first, then by rules, then by the plans' own ranges of sizes. */
+/*
+ * Chooses by the user's parameters first, then by rules, then by the plans' own ranges of sizes. A rule may be about
+ * sizes that are in no plan's range; of several plans of the name, one with the size in its range comes first.
+ */
 mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_query_t *query)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
@@ -64,7 +67,7 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
     mscclpp_team_plan_t *best = NULL;
     const uint32_t nodes = team->fabric != NULL ? (uint32_t)mscclpp_fabric_nodes(team->fabric)->count : 1;
     int64_t algorithm = 0; /* what the rule names: an algorithm, or a plan by its number */
-    bool has_rule;
+    bool has_rule, best_fits = false;
 
     /* Parameters that name an algorithm or its sizes win. */
     if (team->plan_count == 0 ||
@@ -79,17 +82,18 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
     for (int i = 0; i < team->plan_count; ++i) {
         mscclpp_team_plan_t *plan = &team->plans[i];
         const mscclpp_plan_t *definition = plan->file->plan;
+        bool fits;
 
         if (!serves(plan, query)) {
             continue;
         }
-        if (has_rule ? plan->rule == algorithm
-                     : message >= definition->min_bytes && message <= definition->max_bytes &&
-                           (best == NULL || definition->max_bytes < best->file->plan->max_bytes)) {
+        fits = message >= definition->min_bytes && message <= definition->max_bytes;
+        if (has_rule ? plan->rule != algorithm || (best != NULL && !fits) : !fits) {
+            continue;
+        }
+        if (best == NULL || !best_fits || definition->max_bytes < best->file->plan->max_bytes) {
             best = plan;
-            if (has_rule) {
-                break;
-            }
+            best_fits = fits;
         }
     }
     return best;

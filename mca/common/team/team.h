@@ -36,6 +36,7 @@ typedef struct {
     mscclpp_oob_t oob; /* copied; its context and label must outlive the team */
     bool own_process;  /* no other rank of the team, or of a team of this process, is in this process */
     bool reuse;        /* take over an ended team of the same ranks, if all ranks have it; see team/park.h */
+    uint64_t members;  /* a digest of which processes the ranks are: what other processes have left is not offered */
     int leader;        /* the lowest rank that the caller knows to be on this node, which may be this rank */
     uint64_t job; /* the job of this rank: `leader` is about ranks of this job only, and ranks of other jobs on this
                      machine share the node, too */

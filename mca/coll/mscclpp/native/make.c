@@ -25,6 +25,19 @@ static void find_locality(struct ompi_communicator_t *comm, mscclpp_team_params_
     }
 }
 
+/* Returns a digest of the processes of the communicator, in the order of its ranks, equal on all of them. */
+static uint64_t digest_members(struct ompi_communicator_t *comm)
+{
+    uint64_t digest = UINT64_C(0xcbf29ce484222325); /* as in FNV-1a, but for whole names */
+
+    for (int i = 0; i < ompi_comm_size(comm); ++i) {
+        const opal_process_name_t name = ompi_group_get_proc_name(comm->c_local_group, i);
+
+        digest = (digest ^ ((uint64_t)name.jobid << 32 | (uint64_t)name.vpid)) * UINT64_C(0x100000001b3);
+    }
+    return digest;
+}
+
 /*
  * Yields the device that holds the receive buffer, or else the one that holds the send buffer, or else the device that
  * the application has selected. Returns an error of the GPU library if none can be found.
@@ -70,6 +83,7 @@ mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, c
     };
 
     *team_p = NULL;
+    params.members = digest_members(comm);
     find_locality(comm, &params);
     if (MSCCLPP_OK != choose_device(sendbuf, recvbuf, &params.device)) {
         /* This rank can use no device. It takes part in the team's exchange, and -1 tells its peers. */

@@ -6,6 +6,7 @@
 #include "mca/coll/mscclpp/native/lane.h"
 #include "mca/common/task/collective.h"
 #include "mca/common/task/task.h"
+#include "mca/common/team/parts.h"
 
 static mscclpp_status_t map_allreduce(mscclpp_team_t *team, const mca_coll_mscclpp_queue_call_t *call,
                                       mscclpp_mapped_t **mapped_p)
@@ -22,8 +23,8 @@ static mscclpp_status_t map_allreduce(mscclpp_team_t *team, const mca_coll_msccl
 }
 
 /*
- * Maps the buffers of a collective other than all-reduce. If a rank has no memory to describe the call, it maps nothing
- * and returns MSCCLPP_OK; the other ranks wait for it until their deadline.
+ * Maps the buffers of a collective other than all-reduce. If this rank has no memory to describe the call, it makes the
+ * team fail, because the other ranks would wait for it until their deadline.
  */
 static mscclpp_status_t map_other(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_queue_call_t *call,
                                   mscclpp_mapped_t **mapped_p)
@@ -31,8 +32,10 @@ static mscclpp_status_t map_other(mca_coll_mscclpp_module_t *module, const mca_c
     mca_coll_mscclpp_native_t native;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (mca_coll_mscclpp_queued_describe(module, call, &native) && OMPI_SUCCESS == native.rc) {
-        status = mscclpp_collective_map_buffers(module->queued->team, &native.args, mapped_p);
+    if (mca_coll_mscclpp_queued_describe(module, call, &native)) {
+        status = OMPI_SUCCESS == native.rc
+                     ? mscclpp_collective_map_buffers(module->queued->team, &native.args, mapped_p)
+                     : mscclpp_team_fail(module->queued->team, MSCCLPP_ERR_NO_MEMORY);
     }
     mca_coll_mscclpp_native_end(&native);
     return status;
