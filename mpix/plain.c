@@ -18,7 +18,10 @@ typedef struct mpix_mscclpp_request request_t;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static request_t *requests;
 
-/* Begins a reduction or a barrier for mpix_plain_begin, which has checked that the count fits into an int. */
+/*
+ * Begins MPI's nonblocking call for a reduction or a barrier. The caller has checked that the collective is one of
+ * them, and that the count fits into an int.
+ */
 static int begin_reduction(const call_t *call, MPI_Request *under_way_p)
 {
     const int count = (int)call->recvcount;
@@ -39,12 +42,15 @@ static int begin_reduction(const call_t *call, MPI_Request *under_way_p)
         return MPI_Iscan(call->sendbuf, call->recvbuf, count, call->recvtype, call->op, call->comm, under_way_p);
     case MCA_COLL_MSCCLPP_QUEUE_EXSCAN:
         return MPI_Iexscan(call->sendbuf, call->recvbuf, count, call->recvtype, call->op, call->comm, under_way_p);
-    default:
+    default: /* MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE */
         return MPI_Iallreduce(call->sendbuf, call->recvbuf, count, call->recvtype, call->op, call->comm, under_way_p);
     }
 }
 
-/* Begins a neighbourhood collective for mpix_plain_begin, which has checked that the counts fit into an int. */
+/*
+ * Begins MPI's nonblocking call for a neighbourhood collective. The caller has checked that the collective is one, and
+ * that the counts fit into an int.
+ */
 static int begin_neighbors(const call_t *call, MPI_Request *under_way_p)
 {
     const int sendcount = (int)call->sendcount, recvcount = (int)call->recvcount;
@@ -62,16 +68,13 @@ static int begin_neighbors(const call_t *call, MPI_Request *under_way_p)
     case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLV:
         return MPI_Ineighbor_alltoallv(call->sendbuf, call->sendcounts, call->sdispls, call->sendtype, call->recvbuf,
                                        call->recvcounts, call->rdispls, call->recvtype, call->comm, under_way_p);
-    default:
+    default: /* MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLW */
         return MPI_Ineighbor_alltoallw(call->sendbuf, call->sendcounts, call->soffsets, call->sendtypes, call->recvbuf,
                                        call->recvcounts, call->roffsets, call->recvtypes, call->comm, under_way_p);
     }
 }
 
-/*
- * Begins MPI's nonblocking collective for a call. Returns MPI_ERR_COUNT if a count does not fit into an int, and
- * otherwise MPI's error code.
- */
+/* The switch has no default, so that the compiler warns of a collective that is not listed. */
 int mpix_plain_begin(const call_t *call, MPI_Request *under_way_p)
 {
     const int sendcount = (int)call->sendcount, recvcount = (int)call->recvcount;
@@ -115,9 +118,16 @@ int mpix_plain_begin(const call_t *call, MPI_Request *under_way_p)
     case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLV:
     case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLW:
         return begin_neighbors(call, under_way_p);
-    default:
-        return begin_reduction(call, under_way_p);
+    case MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE:
+    case MCA_COLL_MSCCLPP_QUEUE_BARRIER:
+    case MCA_COLL_MSCCLPP_QUEUE_REDUCE:
+    case MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER:
+    case MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER_BLOCK:
+    case MCA_COLL_MSCCLPP_QUEUE_SCAN:
+    case MCA_COLL_MSCCLPP_QUEUE_EXSCAN:
+        break;
     }
+    return begin_reduction(call, under_way_p);
 }
 
 /* Appends a prepared request to the list, after its words were made. Its first execution has the number 1. */

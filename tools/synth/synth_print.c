@@ -79,43 +79,58 @@ static void print_set(FILE *out, uint64_t set, bool json)
     }
 }
 
-/*
- * Prints the two bounds of all-reduce: one that holds for every schedule, and one for schedules that reduce and send
- * along trees. The second one is unknown if computing it takes more than `seconds`. The text leaves it out if it is
- * unknown or no higher than the first one. In JSON, `separator` is written before the bounds.
- */
-static void print_allreduce_bounds(FILE *out, const synth_topology_t *topology, double seconds, bool json,
-                                   const char *separator)
+/* The two bounds of all-reduce. */
+typedef struct {
+    int steps;
+    synth_bound_t every;    /* holds for every schedule */
+    synth_rational_t trees; /* for schedules that reduce and send along trees */
+    bool is_trees_known;    /* computing `trees` took no longer than it may */
+} allreduce_bounds_t;
+
+/* Computes the bounds of all-reduce, the one along trees in at most `seconds`. */
+static void find_allreduce_bounds(const synth_topology_t *topology, double seconds, allreduce_bounds_t *bounds)
 {
-    synth_rational_t tree_bound;
-    synth_bound_t bound;
-    int steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
     synth_free_roots_t free_roots = {.bound = {0, 1}};
-    bool is_known = synth_free_roots(topology, seconds, &free_roots) == MSCCLPP_OK;
+
+    bounds->steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
+    bounds->is_trees_known = synth_free_roots(topology, seconds, &free_roots) == MSCCLPP_OK;
+    bounds->trees = free_roots.bound;
+    synth_bound_allreduce(topology, &bounds->every);
+}
+
+/*
+ * Writes `separator` and the bounds of all-reduce as JSON. The second bound is null if it is unknown; otherwise it is
+ * always written, even where it is lower.
+ */
+static void json_allreduce_bounds(FILE *out, const allreduce_bounds_t *bounds, const char *separator)
+{
+    const synth_bound_t *every = &bounds->every;
+
+    fprintf(out, "%s\n    {\"collective\": \"allreduce\", \"steps\": %d, \"rounds\": %lld, \"chunks\": %lld, ",
+            separator, bounds->steps, (long long)every->ratio.num, (long long)every->ratio.den);
+    fprintf(out, "\"by\": \"%s\", \"along_trees\": ", every->by);
+    if (bounds->is_trees_known) {
+        fprintf(out, "[%lld, %lld]}", (long long)bounds->trees.num, (long long)bounds->trees.den);
+    } else {
+        fprintf(out, "null}");
+    }
+}
+
+/* Prints the bounds of all-reduce. Leaves the second one out if it is unknown or no higher than the first one. */
+static void text_allreduce_bounds(FILE *out, const allreduce_bounds_t *bounds)
+{
+    const synth_bound_t *every = &bounds->every;
     char text[64], tree_text[64];
 
-    synth_bound_allreduce(topology, &bound);
-    tree_bound = free_roots.bound;
-    if (json) {
-        fprintf(out, "%s\n    {\"collective\": \"allreduce\", \"steps\": %d, \"rounds\": %lld, \"chunks\": %lld, ",
-                separator, steps, (long long)bound.ratio.num, (long long)bound.ratio.den);
-        fprintf(out, "\"by\": \"%s\", \"along_trees\": ", bound.by);
-        if (is_known) {
-            fprintf(out, "[%lld, %lld]}", (long long)tree_bound.num, (long long)tree_bound.den);
-        } else {
-            fprintf(out, "null}");
-        }
-        return;
-    }
-    fprintf(out, "  %-14s %8d  %-10s by %s", "allreduce", steps, fraction_text(bound.ratio, text, sizeof(text)),
-            bound.by);
-    if (bound.set != 0) {
+    fprintf(out, "  %-14s %8d  %-10s by %s", "allreduce", bounds->steps,
+            fraction_text(every->ratio, text, sizeof(text)), every->by);
+    if (every->set != 0) {
         fprintf(out, " around ");
-        print_set(out, bound.set, false);
+        print_set(out, every->set, false);
     }
-    if (is_known && synth_compare(bound.ratio, tree_bound) < 0) {
+    if (bounds->is_trees_known && synth_compare(every->ratio, bounds->trees) < 0) {
         fprintf(out, "; %s if it is reduced and sent along trees (linear program)",
-                fraction_text(tree_bound, tree_text, sizeof(tree_text)));
+                fraction_text(bounds->trees, tree_text, sizeof(tree_text)));
     }
     fputc('\n', out);
 }
@@ -124,6 +139,7 @@ static void print_allreduce_bounds(FILE *out, const synth_topology_t *topology, 
 void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, double seconds, bool json)
 {
     const char *separator = "";
+    allreduce_bounds_t allreduce;
     char text[64];
 
     if (json) {
@@ -168,8 +184,14 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
         }
         fputc('\n', out);
     }
-    print_allreduce_bounds(out, topology, seconds / SYNTH_COLLECTIVES, json, separator);
-    fprintf(out, json ? "\n  ]\n}\n" : "No schedule has fewer steps, or fewer rounds for each chunk.\n");
+    find_allreduce_bounds(topology, seconds / SYNTH_COLLECTIVES, &allreduce);
+    if (json) {
+        json_allreduce_bounds(out, &allreduce, separator);
+        fprintf(out, "\n  ]\n}\n");
+    } else {
+        text_allreduce_bounds(out, &allreduce);
+        fprintf(out, "No schedule has fewer steps, or fewer rounds for each chunk.\n");
+    }
 }
 
 /*

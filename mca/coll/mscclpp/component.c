@@ -105,8 +105,10 @@ static bool abi_matches(void)
 
 /*
  * Registers the parameters and reads their values, and registers the counters. Open MPI calls this function before it
- * opens the component. If it returns an error, Open MPI does not use the component. Only a mismatch of structures is
- * logged here.
+ * opens the component. If it returns an error, which is logged where it is found, Open MPI does not use the component.
+ *
+ * The sink is installed twice: first with the default level, for errors of this function, then with the user's level.
+ * own_config keeps this rank's values, because rank 0's replace those in `config` later (settings.c).
  */
 static int component_register(void)
 {

@@ -65,8 +65,8 @@ static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t step_code)
 }
 
 /*
- * `slot` depends on what the link is for. For signals and waits it is a signal slot, for requests to the proxy a port
- * channel of this rank, and for semaphores a semaphore of this rank.
+ * Appends a link to the peer. `slot` depends on what the link is for. For signals and waits it is a signal slot, for
+ * requests to the proxy a port channel of this rank, and for semaphores a semaphore of this rank.
  */
 static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
 {
@@ -78,22 +78,28 @@ static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
 }
 
 /*
- * The scratch counts as one block of any number of chunks. Other blocks have at least one chunk, else
- * mscclpp_plan_check refuses the item.
+ * Appends the kernel's form of an item in the memory of rank `owner`: its base, the block of the buffer, and the chunk
+ * in that block. The scratch is not divided into blocks, so its block is always 0. mscclpp_plan_check refuses the item
+ * if a block has no chunks.
  */
-static void add_item(lowering_t *state, const mscclpp_plan_item_t *item, uint32_t rank, bool are_packets)
+static void add_item(lowering_t *state, const mscclpp_plan_item_t *item, uint32_t owner, bool are_packets)
 {
     mscclpp_plan_program_t *program = state->program;
     uint32_t chunks = item->type == MSCCLPP_PLAN_SCRATCH ? UINT32_MAX : mscclpp_plan_block_chunks(state->plan);
 
     if (reserve_entry(state, &program->items, program->item_count, &state->item_capacity, sizeof(*program->items))) {
         program->items[program->item_count++] =
-            (mscclpp_dev_plan_item_t){MSCCLPP_DEV_PLAN_BUFFERS * rank + (uint32_t)item->type, item->index / chunks,
-                                      item->index % chunks, are_packets};
+            (mscclpp_dev_plan_item_t){.base = MSCCLPP_DEV_PLAN_BUFFERS * owner + (uint32_t)item->type,
+                                      .block = item->index / chunks,
+                                      .chunk = item->index % chunks,
+                                      .packets = are_packets};
     }
 }
 
-/* A switch channel takes one item for each of its ranks. Returns the number of items, even if memory has run out. */
+/*
+ * Appends an item; for an item of a switch channel, one for each of its ranks. Returns the number of items, even if
+ * memory has run out.
+ */
 static uint32_t add_items(lowering_t *state, const mscclpp_plan_item_t *item, bool are_packets)
 {
     const mscclpp_plan_group_t *group;
@@ -114,7 +120,7 @@ static bool is_far(const lowering_t *state, uint32_t rank)
     return state->far_ranks != NULL && state->far_ranks[rank];
 }
 
-/* Returns NULL if there is no memory. */
+/* Appends a step that moves data, and returns it, for the caller to add its items. Returns NULL if memory runs out. */
 static mscclpp_dev_plan_step_t *add_data_step(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t size)
 {
     mscclpp_dev_plan_step_t *step = add_step(state, MSCCLPP_DEV_PLAN_DATA);

@@ -196,8 +196,8 @@ typedef struct {
                             whole */
     uint32_t launches;   /* number of launches, one directly after the other */
     uint64_t seed;       /* seed of the inputs */
-    bool extremes;       /* the plan combines by min or max, not by sums */
-    uint32_t first_rank; /* for `extremes`: the first of the 64 ranks whose parts the run tells apart */
+    bool has_min_or_max; /* the plan combines by min or max, not by sums */
+    uint32_t first_rank; /* for `has_min_or_max`: the first of the 64 ranks whose parts the run tells apart */
     uint32_t agents, block_count, proxy_count; /* number of actors, of blocks and of proxies */
     mscclpp_sim_block_t *blocks;
     mscclpp_sim_proxy_t *proxies;

@@ -6,7 +6,7 @@
 
 /*
  * Runs a plan once, and adds the faults to the report. The caller sets `plan`, `report`, `cells_per_chunk`,
- * `cell_size`, `wrap_cells`, `launches`, `seed` and `extremes`; for times also `cost`, `trace`, `movers` and
+ * `cell_size`, `wrap_cells`, `launches`, `seed` and `has_min_or_max`; for times also `cost`, `trace`, `movers` and
  * `cell_bytes`. All other fields must be zero. Memory that the run allocates is freed at its end.
  *
  * If `random` is 0, blocks take turns in order, and each runs as long as it can. Every other number selects a different

@@ -20,7 +20,7 @@ mscclpp_sim_value_t mscclpp_sim_input_value(const mscclpp_sim_t *sim, uint32_t r
 {
     uint64_t bits = mix(mix(sim->seed + launch) ^ position);
 
-    if (sim->extremes) {
+    if (sim->has_min_or_max) {
         /* One bit for each of 64 ranks. Runs with other values of first_rank check the parts of the others. */
         return (mscclpp_sim_value_t){
             rank - sim->first_rank < MSCCLPP_SIM_TOLD_APART ? (uint64_t)1 << (rank - sim->first_rank) : 0, bits};
@@ -31,7 +31,7 @@ mscclpp_sim_value_t mscclpp_sim_input_value(const mscclpp_sim_t *sim, uint32_t r
 
 mscclpp_sim_value_t mscclpp_sim_combine(const mscclpp_sim_t *sim, mscclpp_sim_value_t x, mscclpp_sim_value_t y)
 {
-    if (sim->extremes) {
+    if (sim->has_min_or_max) {
         return (mscclpp_sim_value_t){x.first | y.first, x.second == y.second ? x.second : mix(x.second ^ y.second)};
     }
     return (mscclpp_sim_value_t){(x.first + y.first) % prime, x.second + y.second};
@@ -172,7 +172,7 @@ static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
 {
     mscclpp_sim_value_t sum_of_all = over_all_ranks(sim, position, launch);
 
-    for (uint32_t rank_number = 0; !sim->extremes && rank_number < sim->plan->rank_count; ++rank_number) {
+    for (uint32_t rank_number = 0; !sim->has_min_or_max && rank_number < sim->plan->rank_count; ++rank_number) {
         mscclpp_sim_value_t input = mscclpp_sim_input_value(sim, rank_number, position, launch);
 
         if (is_same_value(sum_of_all, mscclpp_sim_combine(sim, value, input))) {
@@ -206,7 +206,7 @@ void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
         describe_nearly_all(sim, value, position, launch, text, size)) {
         return;
     }
-    for (set = 1; !sim->extremes && sim->plan->rank_count <= ranks && set < (uint64_t)1 << ranks; ++set) {
+    for (set = 1; !sim->has_min_or_max && sim->plan->rank_count <= ranks && set < (uint64_t)1 << ranks; ++set) {
         mscclpp_sim_value_t sum = {0, 0};
         int used = 0;
 

@@ -19,13 +19,13 @@ static const uint64_t scratch_bytes = (uint64_t)64 << 20;
 /* What a visit of all operations of a plan has found. Sizes of turns are in bytes. */
 typedef struct {
     const mscclpp_plan_t *plan;
-    uint64_t unit;              /* greatest common divisor of the turns of all pipelines; 0: no pipeline */
-    uint64_t longest_turn;      /* of all pipelines */
-    uint64_t turns_multiple;    /* least common multiple of all turns; 0: no pipeline; UINT64_MAX: too large a number */
-    bool has_groups;            /* groups of blocks share operations */
-    bool extremes;              /* it combines by min or max */
-    bool wraps;                 /* pipelines use the scratch */
-    bool uses_scratch_outside;  /* operations outside of pipelines use the scratch */
+    uint64_t unit;           /* greatest common divisor of the turns of all pipelines; 0: no pipeline */
+    uint64_t longest_turn;   /* of all pipelines */
+    uint64_t turns_multiple; /* least common multiple of all turns; 0: no pipeline; UINT64_MAX: too large a number */
+    bool has_groups;         /* groups of blocks share operations */
+    bool has_min_or_max;     /* it combines by min or max */
+    bool pipelines_use_scratch;
+    bool uses_scratch_outside;  /* operations outside of pipelines do */
     uint64_t ops;               /* operations of a launch, those in pipelines counted once */
     uint64_t operands;          /* chunks that operations outside of pipelines access in a launch */
     uint64_t pipeline_operands; /* chunks that operations in pipelines access in a launch */
@@ -37,7 +37,7 @@ typedef struct {
     uint64_t cell_size;
 } size_case_t;
 
-/* If one of the numbers is 0, the result is the other one. */
+/* Returns the greatest common divisor. If one of the numbers is 0, the result is the other one. */
 static uint64_t common_divisor(uint64_t first, uint64_t second)
 {
     uint64_t remainder;
@@ -49,8 +49,8 @@ static uint64_t common_divisor(uint64_t first, uint64_t second)
 }
 
 /*
- * If one of the numbers is 0, the result is the other one. UINT64_MAX stands for every multiple that does not fit: no
- * scratch is as large.
+ * Returns the least common multiple. If one of the numbers is 0, the result is the other one. UINT64_MAX stands for
+ * every multiple that does not fit: no scratch is as large.
  */
 static uint64_t common_multiple(uint64_t first, uint64_t second)
 {
@@ -65,18 +65,19 @@ static uint64_t common_multiple(uint64_t first, uint64_t second)
 }
 
 /*
- * The sizes to simulate are chosen from these properties. A pipeline comes first, and then each operation of its body,
- * with the pipeline as `pipeline`.
+ * Adds one operation to the survey (mscclpp_plan_visit_fn_t). choose_sizes later picks the sizes from it. A multicast
+ * operand counts once for each rank of its group.
  */
 static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                       const mscclpp_plan_op_t *pipeline)
 {
     survey_t *survey = context;
     const mscclpp_plan_item_t *item;
-    uint64_t weight, members;
+    uint64_t *operands = pipeline != NULL ? &survey->pipeline_operands : &survey->operands;
+    uint64_t members;
 
     ++survey->ops;
-    survey->extremes = survey->extremes || op->reduce != MSCCLPP_PLAN_SUM;
+    survey->has_min_or_max = survey->has_min_or_max || op->reduce != MSCCLPP_PLAN_SUM;
     survey->has_groups = survey->has_groups || op->tbg_size > 0;
     if (op->kind == MSCCLPP_PLAN_OP_PIPELINE) {
         survey->turns_multiple = common_multiple(survey->turns_multiple, op->unit);
@@ -86,18 +87,17 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
     for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
         item = i < op->src_count ? &op->src[i] : &op->dst[i - op->src_count];
         members = item->where == MSCCLPP_PLAN_MULTICAST ? survey->plan->ranks[place.rank].groups[item->group].count : 1;
-        weight = (uint64_t)item->size * members;
-        *(pipeline != NULL ? &survey->pipeline_operands : &survey->operands) += weight;
+        *operands += (uint64_t)item->size * members;
         if (item->type == MSCCLPP_PLAN_SCRATCH) {
-            survey->wraps = survey->wraps || pipeline != NULL;
+            survey->pipelines_use_scratch = survey->pipelines_use_scratch || pipeline != NULL;
             survey->uses_scratch_outside = survey->uses_scratch_outside || pipeline == NULL;
         }
     }
 }
 
 /*
- * The size of a message is that of the input, but of the output for an all-gather or if there is no input. Rank 0
- * represents all ranks.
+ * Returns the bytes of a chunk in the plan's largest message. The size of a message is that of the input, but of the
+ * output for an all-gather or if there is no input. Rank 0 represents all ranks.
  */
 static uint64_t largest_chunk(const mscclpp_plan_t *plan)
 {
@@ -119,7 +119,7 @@ static uint64_t largest_chunk(const mscclpp_plan_t *plan)
 static uint64_t wrap_bytes(const survey_t *survey)
 {
     const mscclpp_plan_t *plan = survey->plan;
-    const bool may_wrap = plan->reuse && survey->wraps && !survey->uses_scratch_outside;
+    const bool may_wrap = plan->reuse && survey->pipelines_use_scratch && !survey->uses_scratch_outside;
     uint64_t bytes = scratch_bytes, chunks = 0;
 
     for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
@@ -135,7 +135,8 @@ static uint64_t wrap_bytes(const survey_t *survey)
 }
 
 /*
- * Returns the number of sizes. With pipelines, as far as the plan's range of messages includes them: less than a
+ * Writes the sizes to simulate into `sizes`, and returns their number. With pipelines, as far as the plan's range of
+ * messages includes them: less than a
  * turn, one turn, more than one turn, and a size for which the scratch wraps around. Without pipelines: small sizes
  * that give groups of blocks even and uneven parts. Leaves out sizes that would be too large. Only if the size that
  * wraps around is left out, the report gets a note.
@@ -198,7 +199,7 @@ static void run_once(const survey_t *survey, const mscclpp_plan_sim_options_t *o
                          .cell_size = size->cell_size,
                          .launches = (uint32_t)options->launches,
                          .seed = options->seed,
-                         .extremes = survey->extremes,
+                         .has_min_or_max = survey->has_min_or_max,
                          .first_rank = first_rank};
 
     if (!mscclpp_sim_run(&sim, random)) {
@@ -212,7 +213,7 @@ static void run_once(const survey_t *survey, const mscclpp_plan_sim_options_t *o
 /* A run tells apart the parts of only so many ranks, so an order may take several runs. */
 static uint32_t runs_of_order(const survey_t *survey)
 {
-    return survey->extremes ? (survey->plan->rank_count - 1) / MSCCLPP_SIM_TOLD_APART + 1 : 1;
+    return survey->has_min_or_max ? (survey->plan->rank_count - 1) / MSCCLPP_SIM_TOLD_APART + 1 : 1;
 }
 
 /* Stops at the first fault. */

@@ -138,7 +138,7 @@ bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p)
     return true;
 }
 
-mscclpp_team_t *mscclpp_park_drain(void)
+mscclpp_team_t *mscclpp_park_pop(void)
 {
     mscclpp_team_t *team;
 

@@ -36,8 +36,8 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
  */
 bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p);
 
-/* Removes any team from the list, for the caller to destroy. Returns NULL if the list is empty. */
-mscclpp_team_t *mscclpp_park_drain(void);
+/* Removes the oldest parked team from the list, for the caller to destroy. Returns NULL if the list is empty. */
+mscclpp_team_t *mscclpp_park_pop(void);
 
 /* Converts a claimed team, on which all ranks have agreed, into the team of a new communicator. */
 void mscclpp_park_reopen(mscclpp_team_t *team, const mscclpp_oob_t *oob);

@@ -261,7 +261,7 @@ void mscclpp_team_finalize(double seconds)
     double deadline = mscclpp_now() + seconds;
     mscclpp_team_t *team;
 
-    while ((team = mscclpp_park_drain()) != NULL) {
+    while ((team = mscclpp_park_pop()) != NULL) {
         destroy(team);
     }
     while (!free_ended_teams(false)) {

@@ -150,7 +150,7 @@ mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint
     return MSCCLPP_OK;
 }
 
-/* The room must be in the list of its team. */
+/* Removes the room from user->rooms, in which it must be: otherwise the search runs past the end. */
 static void unlink_room(mscclpp_user_room_t *room)
 {
     mscclpp_user_room_t **link = &room->user->rooms;

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* In place of a step's number. */
+enum { ALL_STEPS = -1 };
+
 synth_schedule_t *synth_schedule_new(synth_collective_t collective, int ranks, int root, int chunks)
 {
     synth_schedule_t *schedule = calloc(1, sizeof(*schedule));
@@ -15,6 +18,7 @@ synth_schedule_t *synth_schedule_new(synth_collective_t collective, int ranks, i
     schedule->ranks = ranks;
     schedule->root = root;
     schedule->chunks = chunks;
+    /* These three move one vector of `chunks` chunks; in all others each rank has a block of that many. */
     schedule->count = collective == SYNTH_BROADCAST || collective == SYNTH_REDUCE || collective == SYNTH_ALLREDUCE
                           ? chunks
                           : ranks * chunks;
@@ -97,16 +101,27 @@ synth_rational_t synth_schedule_ratio(const synth_schedule_t *schedule)
     return synth_fraction(synth_schedule_rounds(schedule), schedule->chunks);
 }
 
+/* Returns the least number of rounds in which a group can carry what its links carry: `load` chunks each. */
+static int group_rounds_of(const synth_group_t *group, const int *load)
+{
+    int chunks = 0;
+
+    for (int i = 0; i < group->count; ++i) {
+        chunks += load[group->links[i]];
+    }
+    return (chunks + group->capacity - 1) / group->capacity;
+}
+
 /*
- * Returns the least number of rounds, at least 1, in which the links and groups can carry the sends of a step. A
- * negative `step` means the sends of all steps at once. Each send must have a link.
+ * Returns the least number of rounds, at least 1, in which the links and groups can carry the sends of a step, or those
+ * of all steps at once (ALL_STEPS). Each send must have a link.
  */
 static int rounds_of(const synth_topology_t *topology, const synth_schedule_t *schedule, int step)
 {
     int load[SYNTH_MAX_LINKS] = {0}, rounds = 1;
 
     for (int i = 0; i < schedule->send_count; ++i) {
-        if (schedule->sends[i].step == step || step < 0) {
+        if (schedule->sends[i].step == step || step == ALL_STEPS) {
             ++load[topology->link_between[schedule->sends[i].from][schedule->sends[i].to]];
         }
     }
@@ -116,13 +131,8 @@ static int rounds_of(const synth_topology_t *topology, const synth_schedule_t *s
         rounds = link_rounds > rounds ? link_rounds : rounds;
     }
     for (int i = 0; i < topology->group_count; ++i) {
-        const synth_group_t *group = &topology->groups[i];
-        int group_rounds = 0;
+        int group_rounds = group_rounds_of(&topology->groups[i], load);
 
-        for (int j = 0; j < group->count; ++j) {
-            group_rounds += load[group->links[j]];
-        }
-        group_rounds = (group_rounds + group->capacity - 1) / group->capacity;
         rounds = group_rounds > rounds ? group_rounds : rounds;
     }
     return rounds;
@@ -130,7 +140,7 @@ static int rounds_of(const synth_topology_t *topology, const synth_schedule_t *s
 
 int synth_schedule_load(const synth_topology_t *topology, const synth_schedule_t *schedule)
 {
-    return rounds_of(topology, schedule, -1);
+    return rounds_of(topology, schedule, ALL_STEPS);
 }
 
 void synth_schedule_fit(const synth_topology_t *topology, synth_schedule_t *schedule)

@@ -222,6 +222,25 @@ static bool pair_matches(const mca_coll_mscclpp_signature_t *sender, int from,
     return false;
 }
 
+/* Returns true if the sizes of rank `from` match those of all ranks. Otherwise `text` names the first difference. */
+static bool parts_match(mca_coll_mscclpp_signature_t *const *signatures, int ranks, int from, char *text, size_t size)
+{
+    const mca_coll_mscclpp_signature_t *first = signatures[0], *sender = signatures[from];
+
+    for (int peer = 0; peer < ranks; ++peer) {
+        if (!sender->same_to) {
+            if (!pair_matches(sender, from, signatures[peer], peer, text, size)) {
+                return false;
+            }
+        } else if (sender->pair[peer].to != first->pair[peer].to) {
+            (void)snprintf(text, size, "the part of rank %d has %llu bytes on rank 0 and %llu on rank %d", peer,
+                           (unsigned long long)first->pair[peer].to, (unsigned long long)sender->pair[peer].to, from);
+            return false;
+        }
+    }
+    return true;
+}
+
 /*
  * First compares the values that have to be equal on all ranks, such as the function and the root. Only if these are
  * equal can the sizes for each pair of ranks be compared. Stops at the first difference.
@@ -235,21 +254,13 @@ bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *sign
             return false;
         }
     }
-    /* All ranks call the same function, so all signatures have pairs or none has. */
-    for (int rank = 0; rank < ranks && 0 != signatures[0]->pairs; ++rank) {
-        for (int peer = 0; peer < ranks; ++peer) {
-            const mca_coll_mscclpp_signature_t *sender = signatures[rank];
-
-            if (sender->same_to) {
-                if (sender->pair[peer].to != signatures[0]->pair[peer].to) {
-                    (void)snprintf(text, size, "the part of rank %d has %llu bytes on rank 0 and %llu on rank %d", peer,
-                                   (unsigned long long)signatures[0]->pair[peer].to,
-                                   (unsigned long long)sender->pair[peer].to, rank);
-                    return false;
-                }
-            } else if (!pair_matches(sender, rank, signatures[peer], peer, text, size)) {
-                return false;
-            }
+    /* All ranks call the same function, so either all signatures have pairs or none has. */
+    if (0 == signatures[0]->pairs) {
+        return true;
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+        if (!parts_match(signatures, ranks, rank, text, size)) {
+            return false;
         }
     }
     return true;

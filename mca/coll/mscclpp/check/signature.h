@@ -23,8 +23,8 @@ typedef struct {
 } mca_coll_mscclpp_signature_t;
 
 /*
- * Makes the signature of a call. The caller frees it by free(). Returns NULL if memory runs out. `size` returns the
- * number of bytes of a signature.
+ * Makes the signature of a call. The caller frees it by free(). Returns NULL if memory runs out.
+ * mca_coll_mscclpp_signature_size returns the bytes that the signature takes, its pairs included.
  */
 mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscclpp_check_call_t *call, int peers);
 size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signature);

@@ -230,10 +230,9 @@ static bool decide_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
 }
 
 /*
- * Leaves a call to staging whose type or operation no kernel knows, which is so on all ranks. Each rank stages the call
- * if it passes device memory, whatever the other ranks pass. The ranks need no agreement, because staging is local.
- * Returns false, with the reason in module->unserved. Returns true if the communicator is broken for device buffers:
- * the call then ends with the error in *rc_p.
+ * Hands a call to staging because no kernel knows its type or operation. All ranks find the same, so they need no
+ * agreement. Each rank that passes device memory then stages its own part. Returns false, with the reason in
+ * module->unserved. If the team is broken and this rank passes device memory, returns true, with the error in *rc_p.
  */
 static bool leave_to_staging(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call, int *rc_p)
 {

@@ -13,8 +13,9 @@
 #define MCA_COLL_MSCCLPP_PLAN_NAME 128
 
 /*
- * Who served a call. A call counted as RUNG is also counted as BY_KERNELS or BY_ENGINES, and one BY_PLANS as
- * BY_KERNELS. A queued call is only counted as BY_PLANS, if a plan serves it.
+ * Who served a call. A blocking, nonblocking or persistent call on the device counts once, as BY_KERNELS or BY_ENGINES.
+ * One BY_KERNELS may count as RUNG or BY_PLANS in addition. A queued call counts only as BY_PLANS, and only if a plan
+ * serves it.
  */
 typedef enum { BY_KERNELS, BY_ENGINES, BY_PLANS, RUNG, STAGED, PASSED, WAYS } way_t;
 

@@ -73,6 +73,11 @@ static from_root_t from_root(call_t *call, const void *sbuf, void *rbuf, int roo
                              PEER == role || (ROOT == role && !OMPI_COMM_IS_INTER(comm) && MPI_IN_PLACE != rbuf)};
 }
 
+/*
+ * Each describe_<name> sets send.read to what the call reads of the send buffer, and recv.read and recv.write to what
+ * it reads and writes of the receive buffer. Parts that are not set are not copied. `to_root` and `from_root` decide
+ * which buffers this rank uses, with MPI_IN_PLACE considered.
+ */
 static void describe_bcast(call_t *call, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                            int root, struct ompi_communicator_t *comm)
 {

@@ -131,7 +131,8 @@ static bool must_wait_for_messages(const mscclpp_conn_t *conn, const ucx_op_t *o
 }
 
 /*
- * Returns false if the operation or a part of it has to wait, or if the connection broke. Signals, adds and puts with
+ * Begins the next operation that has not begun. Returns false if the operation or a part of it has to wait, or if the
+ * connection broke. Signals, adds and puts with
  * a signal wait until a flush has shown that earlier direct puts are in the peer's memory; then *needs_flush_p becomes
  * true.
  */
@@ -158,7 +159,7 @@ static bool begin_next(mscclpp_conn_t *conn, bool *needs_flush_p)
     return true;
 }
 
-/* The operation has ended or is given up. */
+/* Removes the oldest operation, which has ended or is given up, and lets go of its remote. There must be one. */
 static void drop_first_op(mscclpp_conn_t *conn)
 {
     const ucx_op_t *op = op_at(conn, conn->op_begin);
@@ -170,8 +171,9 @@ static void drop_first_op(mscclpp_conn_t *conn)
 }
 
 /*
- * In order: operations end with the acknowledgement of their messages, and direct puts with a flush that covers them.
- * Operations before `op_next` are in messages as a whole, so their `message_end` is valid.
+ * Removes the operations that have ended, in order: operations end with the acknowledgement of their messages, and
+ * direct puts with a flush that covers them. Operations before `op_next` are in messages as a whole, so their
+ * `message_end` is valid.
  */
 static void drop_ended_ops(mscclpp_conn_t *conn)
 {
