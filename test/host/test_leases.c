@@ -28,10 +28,15 @@ static parts_options_t options;
 static mscclpp_gpu_ops_t counting;
 static int64_t large_held, large_most, large_made; /* chunks of device memory */
 
-/* A chunk has three halves of packets, the bulk area, the put area, and what counts. */
+static int per_node; /* ranks of a node; 0: one node has all */
+
+/*
+ * A chunk has three halves of packets, the bulk area, the put area, and what counts. Over several nodes it has no put
+ * area.
+ */
 static bool is_chunk(size_t size)
 {
-    return size > 2 * SCRATCH_SIZE;
+    return size > (per_node == 0 ? 2 : 1) * SCRATCH_SIZE;
 }
 
 static struct {
@@ -96,6 +101,9 @@ static void configure(mscclpp_config_t *config, const char *algorithm, size_t ep
     config->timeout = options.timeout;
     config->warn_after = 0;
     config->ucx = false;
+    config->ranks_per_node = per_node;
+    config->transport = "shm";
+    config->exchange_size = SCRATCH_SIZE;
 }
 
 static bool call(rank_t *rank, traffic_t *traffic, uint64_t count)
@@ -105,6 +113,32 @@ static bool call(rank_t *rank, traffic_t *traffic, uint64_t count)
 
     rank->failures += status != MSCCLPP_OK || !right;
     return status == MSCCLPP_OK && right;
+}
+
+/* An all-gather of up to `count` numbers in all; over several nodes, small ones go as packets and others by tiles. */
+static bool gather(rank_t *rank, traffic_t *traffic, uint64_t count)
+{
+    const uint64_t each = count / (uint64_t)rank->size;
+    const mscclpp_coll_args_t args = {.coll = MSCCLPP_COLL_ALLGATHER,
+                                      .in = traffic->in,
+                                      .out = traffic->out,
+                                      .count = each,
+                                      .dtype = MSCCLPP_DTYPE_INT32,
+                                      .is_size_known = true,
+                                      .call = ++traffic->call};
+    bool right = true;
+    uint64_t i;
+
+    for (i = 0; i < each; ++i) {
+        traffic->in[i] = (int32_t)((uint64_t)rank->rank * each + i + traffic->call);
+    }
+    right = mscclpp_collective(traffic->team, &args) == MSCCLPP_OK;
+    for (i = 0; i < each * (uint64_t)rank->size && right; ++i) {
+        right = traffic->out[i] == (int32_t)(i + traffic->call);
+    }
+    CHECK(right);
+    rank->failures += !right;
+    return right;
 }
 
 static uint64_t draw(uint64_t *state)
@@ -134,7 +168,11 @@ static void use_many(rank_t *rank)
         uint64_t i_call;
 
         for (i_call = 0; i_call < times && rank->failures == 0; ++i_call) {
-            (void)call(rank, &traffic[team], count > times ? count - i_call : count);
+            if (per_node != 0 && times == 2) {
+                (void)gather(rank, &traffic[team], count);
+            } else {
+                (void)call(rank, &traffic[team], count > times ? count - i_call : count);
+            }
         }
     }
     meet_any(rank, false);
@@ -153,8 +191,11 @@ static void test_many_of(int ranks, const char *algorithm, size_t epoch_limit)
     CHECK_EQ(run_ranks(ranks, &config, use_many, NULL), 0);
     mscclpp_team_finalize(1.0);
     printf("%d ranks, %s: %d chunks at most for %d communicators\n", ranks, algorithm, (int)large_most, ranks * TEAMS);
-    /* A rank may be in the next call while others are in the last one, and holds the chunks of both. */
-    CHECK(large_most >= ranks && large_most <= MSCCLPP_LEASE_CHUNKS + 2 * ranks);
+    /*
+     * A rank may be in the next call while others are in the last one, and holds the chunks of both. Over several nodes
+     * calls take longer, and a rank that looks at one chunk after another may find one more in use.
+     */
+    CHECK(large_most >= ranks && large_most <= MSCCLPP_LEASE_CHUNKS + (per_node == 0 ? 2 : 3) * ranks);
     CHECK_EQ(large_held, 0);
 }
 
@@ -181,6 +222,7 @@ static void use_some(rank_t *rank)
     const int *number = rank->argument;
     uint64_t common = (uint64_t)*number + 7, own = common * 100 + (uint64_t)rank->rank;
     traffic_t traffic[PAIRS];
+    uint64_t count;
     int i, k;
 
     rank->gpu = &counting;
@@ -190,7 +232,12 @@ static void use_some(rank_t *rank)
     for (k = 0; k < 60 * options.scale && rank->failures == 0; ++k) {
         jitter_sleep(&own, 200);
         i = (int)(draw(&common) % PAIRS);
-        (void)call(rank, &traffic[i], draw(&common) % 3 == 0 ? SMALL : LARGE - draw(&common) % 100);
+        count = draw(&common) % 3 == 0 ? SMALL : LARGE / (per_node == 0 ? 1 : 1 + k % 8) - draw(&common) % 100;
+        if (per_node != 0 && draw(&common) % 2 == 0) {
+            (void)gather(rank, &traffic[i], count);
+        } else {
+            (void)call(rank, &traffic[i], count);
+        }
         /* One of them ends now and then, and another begins. */
         if (k % 20 == 19) {
             traffic_close(&traffic[i]);
@@ -213,7 +260,7 @@ static void *world_main(void *argument)
     configure(&config, algorithm_of_all, 0);
     config.linger = linger;
     config.linger_window = 3000;
-    CHECK_EQ(run_ranks(2 + *number % 2, &config, use_some, argument), 0);
+    CHECK_EQ(run_ranks((per_node == 0 ? 2 : 2 * per_node) + *number % 2, &config, use_some, argument), 0);
     return NULL;
 }
 
@@ -246,6 +293,22 @@ static void test_together(int scale)
     (void)scale;
     run_worlds("auto", "off");
     run_worlds("twophase", "on");
+}
+
+/* Over several nodes. Other worlds take the chunks of some nodes while other nodes still have theirs. */
+static void test_nodes(int scale)
+{
+    (void)scale;
+    per_node = 1;
+    test_many_of(2, "auto", 0);
+    test_many_of(3, "auto", 40);
+    run_worlds("auto", "off");
+    per_node = 2;
+    test_many_of(4, "auto", 24);
+    test_many_of(5, "nodes_packets", 60);
+    run_worlds("nodes_packets", "off");
+    run_worlds("auto", "on");
+    per_node = 0;
 }
 
 /* Large messages from buffer to buffer, by an all-reduce and by a broadcast. */
@@ -284,7 +347,8 @@ static void test_mapped(int scale)
 }
 
 static const part_t parts[] = {
-    {"many", test_many}, {"packets", test_packets}, {"together", test_together}, {"mapped", test_mapped}, {NULL, NULL},
+    {"many", test_many},         {"packets", test_packets}, {"nodes", test_nodes},
+    {"together", test_together}, {"mapped", test_mapped},   {NULL, NULL},
 };
 
 int main(int argc, char **argv)

@@ -51,6 +51,18 @@ cases_cost() {
         run "cost:memory:nodes" 240 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_transport shm \
             --mca coll_mscclpp_ranks_per_node 1 "$bindir/test_cost" memory $((long == 1 ? 1000 : 100))
         run "cost:large" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_cost" large 64
+        # Over nodes, for each communicator besides: its piece of a segment over shm, of which little is touched; bounce
+        # memory over ucx.
+        run "cost:large:nodes:shm" 90 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_transport shm \
+            --mca coll_mscclpp_ranks_per_node 1 "$bindir/test_cost" large 64 8.2
+        if [ "$ucx" = yes ]; then
+            run "cost:large:nodes:ucx" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" \
+                --mca coll_mscclpp_transport ucx --mca coll_mscclpp_ranks_per_node 1 "$bindir/test_cost" large 64 4.2
+        else
+            skip "cost:large:nodes:ucx" "built without UCX"
+        fi
+        run "cost:large:nodes:4/2" 90 -n 4 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_transport shm \
+            --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_cost" large 16 32.2
         run "cost:queued" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_cost" queued 64
         run "cost:large:3" 120 -n 3 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_cost" large 12
     else

@@ -109,8 +109,9 @@ const mscclpp_param_t mscclpp_params[] = {
         scratch_size, "16m", 5, MIB, GIB,
         "Bytes of device memory (scratch) for messages of more than a few KiB that do not go from buffer to buffer; "
         "puts "
-        "take as much again, and packets of 128 bytes a quarter as much. Of communicators on one node, each process "
-        "makes four such pieces, and more only while more calls are under way. Until a communicator needs one, it has "
+        "take as much again, and packets of 128 bytes a quarter as much. For its communicators a process makes four "
+        "such pieces, and four without puts for those over several nodes, and more only while more calls are under "
+        "way. Until a communicator needs one, it has "
         "less than 1 MiB, unless a parameter names an algorithm or its sizes."),
     CONFIG_BOOL(
         reuse, "1", 6,

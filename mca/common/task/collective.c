@@ -67,7 +67,7 @@ void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtyp
     input->engines = team->engines && dtype < MSCCLPP_DTYPE_SHORT_INT;
     input->block_limit = team->runner.block_limit;
     input->protocol = &team->protocol;
-    input->layout = &team->runner.layout;
+    input->layout = mscclpp_team_layout(team);
 }
 
 /*
@@ -378,8 +378,29 @@ static mscclpp_status_t grow(const mscclpp_coll_task_t *task, mscclpp_select_inp
 }
 
 /*
- * Agrees on the size of the largest block if not all ranks know it, grows the scratch if needed, and chooses the
- * algorithm. Any error breaks the team.
+ * Returns true if the call needs the leased scratch that this node has lost. It does not if it is as other nodes expect
+ * with the small scratch, too: packets carry it, and the choice is the same.
+ */
+static bool needs_lost_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
+{
+    const mscclpp_coll_choice_t *choice = &task->choice;
+    mscclpp_select_input_t small_input = *input;
+    mscclpp_coll_task_t tried = *task;
+
+    if (!task->team->has_lost) {
+        return false;
+    }
+    small_input.layout = &task->team->runner.layout;
+    return mscclpp_coll_choose(&tried, &small_input, true) != MSCCLPP_OK || choice->epochs == 0 ||
+           tried.choice.algo != choice->algo || tried.choice.kernel != choice->kernel ||
+           tried.choice.nblocks != choice->nblocks || tried.choice.nthreads != choice->nthreads ||
+           tried.choice.epochs != choice->epochs || tried.choice.tile != choice->tile ||
+           tried.choice.radix != choice->radix || tried.choice.exchange != choice->exchange;
+}
+
+/*
+ * Agrees on the size of the largest block if not all ranks know it, grows the scratch if needed, or takes it again, and
+ * chooses the algorithm. Any error breaks the team.
  *
  * Blocks with holes are moved without packing only if the chosen algorithm maps buffers. Copy engines cannot move them,
  * so the choice is then repeated without engines. Small blocks are packed, because packets are faster for them.
@@ -403,6 +424,9 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_selec
     if (status == MSCCLPP_OK && task->strided) {
         input->engines = false;
         status = mscclpp_coll_choose(task, input, true);
+    }
+    if (status == MSCCLPP_OK && needs_lost_scratch(task, input)) {
+        status = mscclpp_team_reclaim(task->team, task->largest);
     }
     return status;
 }

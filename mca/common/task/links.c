@@ -11,7 +11,7 @@
 
 uint64_t mscclpp_links_max(const mscclpp_team_t *team)
 {
-    return team->runner.layout.bulk_size / 2;
+    return mscclpp_team_layout(team)->bulk_size / 2;
 }
 
 /*
@@ -36,6 +36,9 @@ mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *o
     if (status == MSCCLPP_OK && bytes > mscclpp_links_max(team) && team->full_size != 0) {
         status = mscclpp_team_grow(team, bytes, true);
         mscclpp_runner_give_stream(&team->runner);
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_team_reclaim(team, bytes);
     }
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);

@@ -64,7 +64,7 @@ static mscclpp_status_t choose(mscclpp_task_t *task, mscclpp_select_input_t *inp
                          : task->args->early       ? mscclpp_runner_early_blocks(&team->runner)
                                                    : team->runner.block_limit;
     input->protocol = &team->protocol;
-    input->layout = &team->runner.layout;
+    input->layout = mscclpp_team_layout(team);
     status = mscclpp_select_allreduce(input, &task->choice);
     if (status == MSCCLPP_OK && input->nodes > 1 && mscclpp_log_level >= MSCCLPP_LOG_INFO) {
         mscclpp_report_costs(task->team, input, &task->choice);
@@ -360,6 +360,8 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
         if (status == MSCCLPP_OK) {
             status = choose(task, input); /* the new scratch allows pieces of other sizes */
         }
+    } else if (mscclpp_team_needs_lost(team, input, &task->choice)) {
+        status = mscclpp_team_reclaim(team, task->bytes);
     }
     if (status == MSCCLPP_OK && host_waits) {
         status = mscclpp_task_replace(task);

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/base/clock.h"
+#include "mca/common/algo/select.h"
 #include "mca/common/base/log.h"
 #include "mca/common/gpu/pool.h"
-#include "mca/common/oob/vote.h"
+#include "mca/common/team/larger.h"
 #include "mca/common/team/lease.h"
 
 #define KIB ((uint64_t)1024)
@@ -134,179 +134,6 @@ static mscclpp_status_t await_closing(mscclpp_team_t *team, uint64_t bytes)
     return mscclpp_group_wait_words(&team->group, "larger scratch, given up by all", bytes, mine, team->group.meetings);
 }
 
-/* A scratch that is to replace that of a team. */
-typedef struct {
-    mscclpp_layout_t layout;
-    bool leased;     /* it is a chunk of team/lease.h */
-    bool queued;     /* it is for queued operations, on one node */
-    char *own;       /* this rank's; NULL: it has none */
-    uint64_t epochs; /* flags of packets in the scratch of any rank are at most this */
-    char *scratch[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_mapping_t *mapping[MSCCLPP_DEV_MAX_RANKS];
-} larger_t;
-
-/*
- * Sets the counters of a scratch for all blocks. The number of launches becomes the number that the runner has
- * counted, so that kernels and host agree. The flags of packets become `epochs`.
- */
-static mscclpp_status_t write_progress(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout,
-                                       uint64_t epochs)
-{
-    mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(void *)(scratch + layout->state_offset);
-    mscclpp_dev_progress_t progress[MSCCLPP_DEV_MAX_BLOCKS];
-    mscclpp_status_t status = mscclpp_runner_take_stream(runner);
-    int block;
-
-    memset(progress, 0, sizeof(progress));
-    for (block = 0; block < MSCCLPP_DEV_MAX_BLOCKS; ++block) {
-        progress[block].launches = runner->launches;
-        /* Packets from other nodes are not cleared, so their flags continue from this number. */
-        progress[block].epoch = (uint32_t)epochs;
-    }
-    if (status == MSCCLPP_OK) {
-        status = runner->gpu->copy(runner->stream, state->progress, progress, sizeof(progress));
-    }
-    return status == MSCCLPP_OK ? runner->gpu->stream_sync(runner->stream) : status;
-}
-
-/*
- * Another team may have counted up the words of barriers and the state of kernels in a chunk; this team counts from 0.
- * Returns when they are cleared.
- */
-static mscclpp_status_t clear_words(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout)
-{
-    const uint64_t head = MSCCLPP_DEV_PACKET_OFFSET, state = sizeof(mscclpp_dev_state_t);
-    void *zeros = calloc(1, head > state ? head : state);
-    mscclpp_status_t status = zeros == NULL ? MSCCLPP_ERR_NO_MEMORY : mscclpp_runner_take_stream(runner);
-
-    if (status == MSCCLPP_OK) {
-        status = runner->gpu->copy(runner->stream, scratch, zeros, head);
-    }
-    if (status == MSCCLPP_OK) {
-        status = runner->gpu->copy(runner->stream, scratch + layout->state_offset, zeros, state);
-    }
-    if (status == MSCCLPP_OK) {
-        status = runner->gpu->stream_sync(runner->stream);
-    }
-    free(zeros);
-    return status;
-}
-
-/*
- * larger->epochs becomes at least the number of the last flag in the chunk. larger->own may be set even after an error,
- * and then the caller has to free it.
- */
-static mscclpp_status_t allocate(mscclpp_team_t *team, larger_t *larger)
-{
-    mscclpp_runner_t *runner = &team->runner;
-    mscclpp_status_t status;
-    uint64_t epochs = 0;
-    void *memory;
-
-    if ((larger->leased || larger->queued) && team->kept == NULL &&
-        (team->kept = calloc(1, sizeof(*team->kept))) == NULL) {
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    if (!larger->leased) {
-        status = runner->gpu->device_alloc(runner->device, larger->layout.total, &memory);
-        larger->own = status == MSCCLPP_OK ? memory : NULL;
-        return status;
-    }
-    status = mscclpp_lease_take(team, larger->layout.total, &larger->own, &epochs);
-    larger->epochs = epochs > larger->epochs ? epochs : larger->epochs;
-    return status == MSCCLPP_OK ? clear_words(runner, larger->own, &larger->layout) : status;
-}
-
-static void close_new_mappings(larger_t *larger)
-{
-    int rank;
-
-    for (rank = 0; rank < MSCCLPP_DEV_MAX_RANKS; ++rank) {
-        mscclpp_mapping_put(larger->mapping[rank]);
-        larger->mapping[rank] = NULL;
-    }
-}
-
-/*
- * Maps the new scratch of all ranks of this node, whose handles have been exchanged. The flags of all ranks have to
- * continue from the same number, the largest that any rank has seen. Stops at the first failure, which is
- * MSCCLPP_ERR_PEER if a peer has no scratch; the caller then closes the mappings made so far.
- */
-static mscclpp_status_t map_peers(mscclpp_team_t *team, larger_t *larger)
-{
-    mscclpp_status_t status = MSCCLPP_OK;
-    int rank;
-
-    for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
-        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
-
-        larger->epochs = theirs->epochs > larger->epochs ? theirs->epochs : larger->epochs;
-        if (theirs->exportable == 0) {
-            status = MSCCLPP_ERR_PEER;
-        } else if (rank == team->group.rank) {
-            larger->scratch[rank] = larger->own;
-        } else if ((status = mscclpp_mapping_share(team->runner.gpu, team->runner.device, &theirs->out,
-                                                   &larger->mapping[rank])) == MSCCLPP_OK) {
-            larger->scratch[rank] = (char *)mscclpp_mapping_base(larger->mapping[rank]) + theirs->out.offset;
-        }
-    }
-    return status == MSCCLPP_OK ? write_progress(&team->runner, larger->own, &larger->layout, larger->epochs) : status;
-}
-
-/*
- * Votes among all nodes, after the ranks of this node have voted, because the scratch must have one size on all nodes.
- * On entry, *all_p is the result of the vote on this node; on return, it is the result of both votes. Returns an error
- * only if the vote itself fails.
- */
-static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t own_status, bool *all_p)
-{
-    mscclpp_vote_t vote;
-    mscclpp_status_t status;
-
-    if (team->fabric == NULL) {
-        return MSCCLPP_OK;
-    }
-    status = mscclpp_vote(&team->group.oob,
-                          *all_p                     ? MSCCLPP_OK
-                          : own_status != MSCCLPP_OK ? own_status
-                                                     : MSCCLPP_ERR_PEER,
-                          &vote);
-    *all_p = *all_p && status == MSCCLPP_OK && vote.culprit < 0;
-    return status;
-}
-
-/*
- * Replaces the team's scratch by the larger one, which all ranks have mapped. Returns the old scratch, which is still
- * allocated. Returns NULL if the team keeps the old one with its mappings: if the new one is leased, and if queued
- * operations or graphs may use the old one.
- */
-static char *replace_scratch(mscclpp_team_t *team, const larger_t *larger)
-{
-    mscclpp_runner_t *runner = &team->runner;
-    mscclpp_team_kept_t *kept = team->kept;
-    char *old = runner->scratch;
-
-    if (larger->leased || larger->queued) {
-        kept->scratch = old;
-        memcpy(kept->peer_scratch, runner->peer_scratch, sizeof(kept->peer_scratch));
-        memcpy(kept->peer_mapping, runner->peer_mapping, sizeof(kept->peer_mapping));
-        kept->layout = runner->layout;
-        kept->full_size = team->full_size;
-        kept->small_max = team->small_max;
-        kept->middle_max = team->middle_max;
-        old = NULL;
-    } else {
-        mscclpp_runner_close_peers(runner);
-    }
-    runner->scratch = larger->own;
-    memcpy(runner->peer_scratch, larger->scratch, sizeof(runner->peer_scratch));
-    memcpy(runner->peer_mapping, larger->mapping, sizeof(runner->peer_mapping));
-    runner->layout = larger->layout;
-    runner->epochs = larger->epochs;
-    mscclpp_repeats_clear(&runner->repeats, runner->gpu);
-    return old;
-}
-
 /*
  * Notes which larger sizes the scratch may still get: its full size, if it has just grown to the middle size. Otherwise
  * it has its full size, or could not grow. In both cases it does not grow again, and small_max does not matter, unless
@@ -342,59 +169,6 @@ static void count_uses(mscclpp_team_t *team)
 }
 
 /*
- * Exchanges handles with the ranks of the node, maps the new scratch of the peers, and votes. A rank that has failed
- * takes part in all of this, because the others wait for it.
- *
- * For a queued call, ranks need not come to the exchange (mscclpp_group_meet_exchange_by). Others may be in an exchange
- * of buffers meanwhile, if they capture other calls. Such an exchange publishes the arguments of its call, and this one
- * their complement, so the ranks see that they differ.
- *
- * *own_status_p is this rank's own status, before and after. *all_p, equal on all ranks of all nodes, says whether all
- * ranks have succeeded. Returns an error only if the exchange or the vote itself fails, which breaks the team.
- */
-static mscclpp_status_t exchange_and_map(mscclpp_team_t *team, uint64_t bytes, larger_t *larger,
-                                         mscclpp_status_t *own_status_p, bool *all_p)
-{
-    mscclpp_group_t *group = &team->group;
-    mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(group);
-    const mscclpp_board_asked_t asked = larger->queued ? ~group->asked : group->asked;
-    const double deadline = larger->queued ? mscclpp_now() + mscclpp_group_exchange_patience(group) : 0;
-    bool all_met = true;
-    mscclpp_status_t status;
-
-    *all_p = false;
-    mine->asked = asked;
-    mine->in_place = 0;
-    mine->epochs = larger->epochs;
-    if (*own_status_p == MSCCLPP_OK) {
-        *own_status_p = team->runner.gpu->export_memory(larger->own, &mine->out);
-    }
-    mine->exportable = *own_status_p == MSCCLPP_OK;
-    status = larger->queued ? mscclpp_group_meet_exchange_by(group, "larger scratch", bytes, deadline, &all_met)
-                            : mscclpp_group_meet_exchange(group, "larger scratch", bytes);
-    if (status != MSCCLPP_OK || !all_met) {
-        return status;
-    }
-    /*
-     * A rank reaches this point only after it has lost its chunk and closed the mappings of the peers' chunks. So no
-     * peer maps this rank's lost chunk any more.
-     */
-    (void)mscclpp_lease_give(team, team->let_go);
-    team->let_go = NULL;
-    if (*own_status_p == MSCCLPP_OK && larger->queued && !mscclpp_group_all_asked(group, asked)) {
-        *own_status_p = MSCCLPP_ERR_PEER;
-    }
-    if (*own_status_p == MSCCLPP_OK) {
-        *own_status_p = map_peers(team, larger);
-    }
-    status = larger->queued ? mscclpp_group_end_exchange_by(group, "vote on a larger scratch", bytes, deadline,
-                                                            *own_status_p == MSCCLPP_OK, all_p)
-                            : mscclpp_group_end_exchange(group, "vote on a larger scratch", bytes,
-                                                         *own_status_p == MSCCLPP_OK, all_p);
-    return status == MSCCLPP_OK ? agree_with_nodes(team, *own_status_p, all_p) : status;
-}
-
-/*
  * If any rank fails, all keep the scratch that they have, and do not try again (note_growth). In this order:
  * 1. The ranks allocate, exchange and map the new scratch, and vote.
  * 2. Each rank installs the new scratch, or closes its new mappings.
@@ -407,12 +181,12 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
 {
     const bool to_middle = !fully && mscclpp_team_has_middle(team, bytes);
     /*
-     * A lease needs a host that waits for each use, and a board of all ranks (lease.h). So these get memory of their
-     * own: calls that grow fully, whose hosts may not wait; teams for queued operations; and teams over several nodes.
+     * A lease needs a host that waits for each use (lease.h). So these get memory of their own: teams for queued
+     * operations; and on one node calls that grow fully, whose hosts may not wait.
      */
-    larger_t larger = {.leased = !to_middle && !fully && team->fabric == NULL && !team->runner.serves_queue,
-                       .queued = team->runner.serves_queue && team->fabric == NULL,
-                       .epochs = team->runner.epochs};
+    mscclpp_larger_t larger = {.leased = !to_middle && (!fully || team->fabric != NULL) && !team->runner.serves_queue,
+                               .queued = team->runner.serves_queue && team->fabric == NULL,
+                               .epochs = team->runner.epochs};
     mscclpp_status_t status, own_status;
     bool all_succeeded = false;
 
@@ -424,18 +198,18 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
         count_uses(team);
     }
     divide(team, to_middle ? MIDDLE_SIZE : team->full_size, &larger.layout);
-    own_status = allocate(team, &larger);
+    own_status = mscclpp_larger_allocate(team, &larger);
     team->given_up = larger.own; /* kept, because peers may still map it after an error */
-    status = exchange_and_map(team, bytes, &larger, &own_status, &all_succeeded);
+    status = mscclpp_larger_exchange(team, bytes, &larger, &own_status, &all_succeeded);
     if (status != MSCCLPP_OK) {
-        close_new_mappings(&larger);
+        mscclpp_larger_close(&larger);
         return status;
     }
     if (all_succeeded) {
         team->has_older_graphs = mscclpp_runner_is_captured(&team->runner);
-        team->given_up = replace_scratch(team, &larger);
+        team->given_up = mscclpp_larger_install(team, &larger);
     } else {
-        close_new_mappings(&larger);
+        mscclpp_larger_close(&larger);
     }
     note_growth(team, to_middle && all_succeeded);
     status = larger.queued ? MSCCLPP_OK : await_closing(team, bytes);
@@ -474,8 +248,9 @@ static bool is_leased(const mscclpp_team_t *team)
 }
 
 /*
- * All ranks do this before the same operation, because a grant names the use from which on the chunks are gone. An
- * error breaks the team.
+ * All ranks of the node do this before the same operation, because a grant names the use from which on the chunks are
+ * gone. Over several nodes other nodes may still have theirs. So the sizes to grow to stay as they are, and so does the
+ * layout by which algorithms are chosen (mscclpp_team_layout). An error breaks the team.
  */
 static mscclpp_status_t return_to_small(mscclpp_team_t *team)
 {
@@ -491,23 +266,87 @@ static mscclpp_status_t return_to_small(mscclpp_team_t *team)
     if (mscclpp_linger_end(runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
-    /* Peers may still map the chunk, so it is only stored here, and given back later (exchange_and_map). */
+    /* Peers may still map the chunk, so it is only stored here, and given back later (mscclpp_larger_exchange). */
     mscclpp_runner_close_peers(runner);
     team->let_go = runner->scratch;
     runner->scratch = kept->scratch;
     memcpy(runner->peer_scratch, kept->peer_scratch, sizeof(kept->peer_scratch));
     memcpy(runner->peer_mapping, kept->peer_mapping, sizeof(kept->peer_mapping));
+    if (team->fabric != NULL) {
+        team->has_lost = true;
+        team->lost_layout = runner->layout;
+    } else {
+        team->full_size = kept->full_size;
+        team->small_max = kept->small_max;
+        team->middle_max = kept->middle_max;
+    }
     runner->layout = kept->layout;
-    team->full_size = kept->full_size;
-    team->small_max = kept->small_max;
-    team->middle_max = kept->middle_max;
     memset(kept, 0, sizeof(*kept));
     mscclpp_team_note_choices(team);
     mscclpp_repeats_clear(&runner->repeats, runner->gpu);
-    status = write_progress(runner, runner->scratch, &runner->layout, runner->epochs);
+    status = mscclpp_larger_write_progress(runner, runner->scratch, &runner->layout, runner->epochs);
     mscclpp_runner_give_stream(runner);
     mscclpp_debug("%s: another communicator of the process has the scratch for large messages", team->group.oob.label);
     return status;
+}
+
+const mscclpp_layout_t *mscclpp_team_layout(const mscclpp_team_t *team)
+{
+    return team->has_lost ? &team->lost_layout : &team->runner.layout;
+}
+
+/*
+ * With several epochs, the pieces that other nodes expect depend on the layout. Without packets, so do the tiles.
+ */
+bool mscclpp_team_needs_lost(const mscclpp_team_t *team, const mscclpp_select_input_t *input,
+                             const mscclpp_choice_t *choice)
+{
+    mscclpp_select_input_t small_input = *input;
+    mscclpp_choice_t by_small;
+
+    if (!team->has_lost) {
+        return false;
+    }
+    small_input.layout = &team->runner.layout;
+    return mscclpp_select_allreduce(&small_input, &by_small) != MSCCLPP_OK || by_small.algo != choice->algo ||
+           by_small.kernel != choice->kernel || by_small.nblocks != choice->nblocks ||
+           by_small.nthreads != choice->nthreads || by_small.epochs != 1 || choice->epochs != 1;
+}
+
+/*
+ * Other nodes take no part, and do not know of it. So a failure breaks the team, where a first growth would go on with
+ * the small scratch.
+ */
+mscclpp_status_t mscclpp_team_reclaim(mscclpp_team_t *team, uint64_t bytes)
+{
+    mscclpp_larger_t larger = {.leased = true, .reclaimed = true, .epochs = team->runner.epochs};
+    mscclpp_status_t status, own_status;
+    bool all_succeeded = false;
+
+    if (!team->has_lost) {
+        return MSCCLPP_OK;
+    }
+    if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
+        return MSCCLPP_ERR_DEVICE;
+    }
+    larger.layout = team->lost_layout;
+    own_status = mscclpp_larger_allocate(team, &larger);
+    team->given_up = larger.own; /* kept, because peers may still map it after an error */
+    status = mscclpp_larger_exchange(team, bytes, &larger, &own_status, &all_succeeded);
+    if (status == MSCCLPP_OK && !all_succeeded) {
+        status = own_status != MSCCLPP_OK ? own_status : MSCCLPP_ERR_PEER;
+        mscclpp_error("%s: rank %d: no %llu bytes of scratch in place of those that other communicators use (%s)",
+                      team->group.oob.label, team->group.members[team->group.rank],
+                      (unsigned long long)larger.layout.total,
+                      own_status != MSCCLPP_OK ? mscclpp_status_string(own_status) : "a peer has none");
+    }
+    if (status != MSCCLPP_OK) {
+        mscclpp_larger_close(&larger);
+        return status;
+    }
+    team->given_up = mscclpp_larger_install(team, &larger);
+    team->has_lost = false;
+    return MSCCLPP_OK;
 }
 
 mscclpp_status_t mscclpp_team_enter(mscclpp_team_t *team)

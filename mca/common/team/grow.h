@@ -2,13 +2,16 @@
  * The sizes of a team's scratch. A team of few ranks begins with a piece of the process's pool, of some 160 KiB for
  * each rank. So an application may have many communicators. Other teams begin with less than 1 MiB. This is enough for
  * messages of some KiB at full speed. The first message that is larger and goes through the scratch makes it grow on
- * all ranks: to less than 1 MiB if that is enough, else to its full size. On one node the full size is a lease
- * (lease.h), which the team may lose again. A team for queued operations (queue.h) has memory of its own, and grows to
- * the full size at once. It keeps the first scratch with its mappings and counters, because queued operations and
- * graphs may still use it.
+ * all ranks: to less than 1 MiB if that is enough, else to its full size. The full size is a lease (lease.h), which the
+ * team may lose again. A team for queued operations (queue.h) has memory of its own, and grows to the full size at
+ * once. It keeps the first scratch with its mappings and counters, because queued operations and graphs may still use
+ * it.
  *
  * Over several nodes, the area for what travels between them grows with the scratch (mscclpp_fabric_grow). There a call
- * also makes both grow if it would take several turns of short tiles.
+ * also makes both grow if it would take several turns of short tiles. All nodes choose algorithms by one layout, but
+ * each node may lose its leased scratch at another time. So a node that has lost its scratch goes on choosing by the
+ * layout of that scratch (mscclpp_team_layout). It serves a call with the small scratch if the choice by the small
+ * layout is the same. Otherwise it first takes a chunk again (mscclpp_team_reclaim), and other nodes need not know.
  */
 #ifndef MCA_COMMON_TEAM_GROW_H
 #define MCA_COMMON_TEAM_GROW_H
@@ -64,6 +67,26 @@ void mscclpp_team_describe_grown(const mscclpp_team_t *team, bool to_middle, msc
  * seconds at most, and if they do not come, all keep the small scratch.
  */
 mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fully);
+
+/*
+ * Returns the layout by which algorithms are chosen, which is equal on all nodes: that of the scratch or, if this node
+ * has lost a leased scratch, the layout of that one.
+ */
+const mscclpp_layout_t *mscclpp_team_layout(const mscclpp_team_t *team);
+
+/*
+ * Returns true if an all-reduce needs the leased scratch that this node has lost. Returns false if the node has lost
+ * none, or if the call goes on the same way with the small scratch. `choice` is the one by mscclpp_team_layout.
+ */
+bool mscclpp_team_needs_lost(const mscclpp_team_t *team, const mscclpp_select_input_t *input,
+                             const mscclpp_choice_t *choice);
+
+/*
+ * If this node of several has lost a leased scratch, takes another chunk of the same size. All ranks of the node call
+ * it at the same point of a call, between mscclpp_team_enter and mscclpp_team_leave. `bytes` is the size of the call,
+ * for messages. An error breaks the team.
+ */
+mscclpp_status_t mscclpp_team_reclaim(mscclpp_team_t *team, uint64_t bytes);
 
 /*
  * Begin and end an operation of a team whose host waits for it. All ranks call them in the same way. Other teams of the

@@ -1,10 +1,10 @@
 /*
- * The scratch for large messages, which the teams of a process lend one another. A team on one node that sends
- * its first large message gets a chunk of device memory. The process makes a few chunks. When all are held, a team
+ * The scratch for large messages, which the teams of a process lend one another. A team that sends its first large
+ * message gets a chunk of device memory. The process makes a few chunks. When all are held, a team
  * takes one over from a team that has no operation in progress. If there is no such team, the process makes one more
  * chunk. A team that has lost its chunk goes back to the small scratch that it has kept. It asks for a chunk again with
- * its next large message. Teams for queued operations, and teams over several nodes, have memory of their own. Any rank
- * may take a chunk at any time. So all ranks agree as follows that a team has lost its chunks:
+ * its next large message. Teams for queued operations have memory of their own. Any rank may take a chunk at any time.
+ * So all ranks agree as follows that a team has lost its chunks:
  *
  * 1. The uses of a team are its operations, from the one that has got the chunks on. All ranks count them alike. Before
  *    a use, each rank writes its number to its line of the board (`lease_begun`), then reads the word `recall`. After
@@ -19,6 +19,9 @@
  * one side sees the store of the other. A rank takes chunks of its own process alone. The peers still map the chunk,
  * but write nothing there: kernels of the team that lost it have ended on all ranks, and its later kernels use the
  * small scratch.
+ *
+ * Of a team over several nodes, "all ranks" are those of one node: no other node accesses the scratch. Its nodes lose
+ * their chunks at different times, and take others when they need them (mscclpp_team_reclaim).
  */
 #ifndef MCA_COMMON_TEAM_LEASE_H
 #define MCA_COMMON_TEAM_LEASE_H

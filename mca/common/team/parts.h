@@ -47,7 +47,9 @@ struct mscclpp_team {
     bool counts_uses;          /* the team has had a leased scratch; equal on all ranks */
     bool in_use;               /* a use is in progress */
     uint64_t uses;             /* number of uses so far; equal on all ranks */
-    void *let_go;              /* a chunk that the team has lost, while peers may still map it; NULL: none */
+    bool has_lost;             /* of several nodes, this one has lost a leased scratch; equal on its ranks */
+    mscclpp_layout_t lost_layout; /* if it has: the layout of that scratch */
+    void *let_go;                 /* a chunk that the team has lost, while peers may still map it; NULL: none */
 
     mscclpp_fabric_t *fabric; /* NULL: all ranks are on one node */
 

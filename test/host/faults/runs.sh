@@ -91,6 +91,10 @@ run_leases() {
     run test_leases --timeout "$deadline" many
 }
 
+run_leases_nodes() {
+    run test_leases --timeout "$deadline" nodes
+}
+
 run_leases_packets() {
     run test_leases --timeout "$deadline" packets
 }

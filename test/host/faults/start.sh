@@ -19,10 +19,10 @@ plant queue-graph-freed-early outlived mca/common/run/launch.c mca/common/run/la
     's/if \(runner->gpu->retain\(/(void)__atomic_sub_fetch(\&runner->captured, 1, __ATOMIC_RELAXED);\n    &/'
 plant queue-graph-goes-on outlived mca/common/run/launch.c mca/common/run/launch.c \
     's/uint64_t failed = 1;/uint64_t failed = 0;/'
-grow=mca/common/team/grow.c
-plant queue-scratch-given-up queue_grow "$grow" "$grow" \
+larger=mca/common/team/larger.c
+plant queue-scratch-given-up queue_grow "$larger" "$larger" \
     's/if \(larger->leased \|\| larger->queued\) \{/if (larger->leased) {/'
-plant queue-grown-for-another queue_grow_kinds "$grow" "$grow" \
+plant queue-grown-for-another queue_grow_kinds "$larger" "$larger" \
     's/larger->queued \? ~group->asked : group->asked/group->asked/'
 plant queue-old-reports-awaited queue_grow mca/common/team/queue.c mca/common/team/queue.c \
     's/bool ended = team->has_older_graphs/bool ended = false/'

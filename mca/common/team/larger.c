@@ -1,0 +1,221 @@
+#include "mca/common/team/larger.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/clock.h"
+#include "mca/common/gpu/clear.h"
+#include "mca/common/oob/vote.h"
+#include "mca/common/team/lease.h"
+
+mscclpp_status_t mscclpp_larger_write_progress(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout,
+                                               uint64_t epochs)
+{
+    mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(void *)(scratch + layout->state_offset);
+    mscclpp_dev_progress_t progress[MSCCLPP_DEV_MAX_BLOCKS];
+    mscclpp_status_t status = mscclpp_runner_take_stream(runner);
+    int block;
+
+    memset(progress, 0, sizeof(progress));
+    for (block = 0; block < MSCCLPP_DEV_MAX_BLOCKS; ++block) {
+        progress[block].launches = runner->launches;
+        /* Packets from other nodes are not cleared, so their flags continue from this number. */
+        progress[block].epoch = (uint32_t)epochs;
+    }
+    if (status == MSCCLPP_OK) {
+        status = runner->gpu->copy(runner->stream, state->progress, progress, sizeof(progress));
+    }
+    return status == MSCCLPP_OK ? runner->gpu->stream_sync(runner->stream) : status;
+}
+
+/*
+ * Another team may have counted up the words of barriers and the state of kernels in a chunk; this team counts from 0.
+ * Returns when they are cleared.
+ */
+static mscclpp_status_t clear_words(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout)
+{
+    const uint64_t head = MSCCLPP_DEV_PACKET_OFFSET, state = sizeof(mscclpp_dev_state_t);
+    void *zeros = calloc(1, head > state ? head : state);
+    mscclpp_status_t status = zeros == NULL ? MSCCLPP_ERR_NO_MEMORY : mscclpp_runner_take_stream(runner);
+
+    if (status == MSCCLPP_OK) {
+        status = runner->gpu->copy(runner->stream, scratch, zeros, head);
+    }
+    if (status == MSCCLPP_OK) {
+        status = runner->gpu->copy(runner->stream, scratch + layout->state_offset, zeros, state);
+    }
+    if (status == MSCCLPP_OK) {
+        status = runner->gpu->stream_sync(runner->stream);
+    }
+    free(zeros);
+    return status;
+}
+
+/*
+ * Clears the packets that other teams have left in a chunk. On one node the team's flags continue after theirs instead,
+ * which is faster. Over several nodes flags are equal on all nodes, and other nodes have other chunks.
+ */
+static mscclpp_status_t clear_packets(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout)
+{
+    mscclpp_status_t status =
+        mscclpp_gpu_clear(runner->gpu, runner->stream, scratch + MSCCLPP_DEV_PACKET_OFFSET, 3 * layout->packet_half);
+
+    return status == MSCCLPP_OK ? runner->gpu->stream_sync(runner->stream) : status;
+}
+
+mscclpp_status_t mscclpp_larger_allocate(mscclpp_team_t *team, mscclpp_larger_t *larger)
+{
+    mscclpp_runner_t *runner = &team->runner;
+    mscclpp_status_t status;
+    uint64_t epochs = 0;
+    void *memory;
+
+    if ((larger->leased || larger->queued) && team->kept == NULL &&
+        (team->kept = calloc(1, sizeof(*team->kept))) == NULL) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    if (!larger->leased) {
+        status = runner->gpu->device_alloc(runner->device, larger->layout.total, &memory);
+        larger->own = status == MSCCLPP_OK ? memory : NULL;
+        return status;
+    }
+    status = mscclpp_lease_take(team, larger->layout.total, &larger->own, &epochs);
+    if (status == MSCCLPP_OK) {
+        status = clear_words(runner, larger->own, &larger->layout);
+    }
+    if (team->fabric == NULL) {
+        larger->epochs = epochs > larger->epochs ? epochs : larger->epochs;
+    } else if (status == MSCCLPP_OK && epochs > larger->epochs) {
+        status = clear_packets(runner, larger->own, &larger->layout);
+    }
+    return status;
+}
+
+void mscclpp_larger_close(mscclpp_larger_t *larger)
+{
+    int rank;
+
+    for (rank = 0; rank < MSCCLPP_DEV_MAX_RANKS; ++rank) {
+        mscclpp_mapping_put(larger->mapping[rank]);
+        larger->mapping[rank] = NULL;
+    }
+}
+
+/*
+ * Maps the new scratch of all ranks of this node, whose handles have been exchanged. The flags of all ranks have to
+ * continue from the same number, the largest that any rank has seen. Stops at the first failure, which is
+ * MSCCLPP_ERR_PEER if a peer has no scratch; the caller then closes the mappings made so far.
+ */
+static mscclpp_status_t map_peers(mscclpp_team_t *team, mscclpp_larger_t *larger)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    int rank;
+
+    for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
+        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
+
+        larger->epochs = theirs->epochs > larger->epochs ? theirs->epochs : larger->epochs;
+        if (theirs->exportable == 0) {
+            status = MSCCLPP_ERR_PEER;
+        } else if (rank == team->group.rank) {
+            larger->scratch[rank] = larger->own;
+        } else if ((status = mscclpp_mapping_share(team->runner.gpu, team->runner.device, &theirs->out,
+                                                   &larger->mapping[rank])) == MSCCLPP_OK) {
+            larger->scratch[rank] = (char *)mscclpp_mapping_base(larger->mapping[rank]) + theirs->out.offset;
+        }
+    }
+    return status == MSCCLPP_OK
+               ? mscclpp_larger_write_progress(&team->runner, larger->own, &larger->layout, larger->epochs)
+               : status;
+}
+
+/*
+ * Votes among all nodes, after the ranks of this node have voted, because the scratch must have one size on all nodes.
+ * On entry, *all_p is the result of the vote on this node; on return, it is the result of both votes. Returns an error
+ * only if the vote itself fails.
+ */
+static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t own_status, bool *all_p)
+{
+    mscclpp_vote_t vote;
+    mscclpp_status_t status;
+
+    if (team->fabric == NULL) {
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_vote(&team->group.oob,
+                          *all_p                     ? MSCCLPP_OK
+                          : own_status != MSCCLPP_OK ? own_status
+                                                     : MSCCLPP_ERR_PEER,
+                          &vote);
+    *all_p = *all_p && status == MSCCLPP_OK && vote.culprit < 0;
+    return status;
+}
+
+char *mscclpp_larger_install(mscclpp_team_t *team, const mscclpp_larger_t *larger)
+{
+    mscclpp_runner_t *runner = &team->runner;
+    mscclpp_team_kept_t *kept = team->kept;
+    char *old = runner->scratch;
+
+    if (larger->leased || larger->queued) {
+        kept->scratch = old;
+        memcpy(kept->peer_scratch, runner->peer_scratch, sizeof(kept->peer_scratch));
+        memcpy(kept->peer_mapping, runner->peer_mapping, sizeof(kept->peer_mapping));
+        kept->layout = runner->layout;
+        kept->full_size = team->full_size;
+        kept->small_max = team->small_max;
+        kept->middle_max = team->middle_max;
+        old = NULL;
+    } else {
+        mscclpp_runner_close_peers(runner);
+    }
+    runner->scratch = larger->own;
+    memcpy(runner->peer_scratch, larger->scratch, sizeof(runner->peer_scratch));
+    memcpy(runner->peer_mapping, larger->mapping, sizeof(runner->peer_mapping));
+    runner->layout = larger->layout;
+    runner->epochs = larger->epochs;
+    mscclpp_repeats_clear(&runner->repeats, runner->gpu);
+    return old;
+}
+
+mscclpp_status_t mscclpp_larger_exchange(mscclpp_team_t *team, uint64_t bytes, mscclpp_larger_t *larger,
+                                         mscclpp_status_t *own_status_p, bool *all_p)
+{
+    mscclpp_group_t *group = &team->group;
+    mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(group);
+    const mscclpp_board_asked_t asked = larger->queued ? ~group->asked : group->asked;
+    const double deadline = larger->queued ? mscclpp_now() + mscclpp_group_exchange_patience(group) : 0;
+    bool all_met = true;
+    mscclpp_status_t status;
+
+    *all_p = false;
+    mine->asked = asked;
+    mine->in_place = 0;
+    mine->epochs = larger->epochs;
+    if (*own_status_p == MSCCLPP_OK) {
+        *own_status_p = team->runner.gpu->export_memory(larger->own, &mine->out);
+    }
+    mine->exportable = *own_status_p == MSCCLPP_OK;
+    status = larger->queued ? mscclpp_group_meet_exchange_by(group, "larger scratch", bytes, deadline, &all_met)
+                            : mscclpp_group_meet_exchange(group, "larger scratch", bytes);
+    if (status != MSCCLPP_OK || !all_met) {
+        return status;
+    }
+    /*
+     * A rank reaches this point only after it has lost its chunk and closed the mappings of the peers' chunks. So no
+     * peer maps this rank's lost chunk any more.
+     */
+    (void)mscclpp_lease_give(team, team->let_go);
+    team->let_go = NULL;
+    if (*own_status_p == MSCCLPP_OK && larger->queued && !mscclpp_group_all_asked(group, asked)) {
+        *own_status_p = MSCCLPP_ERR_PEER;
+    }
+    if (*own_status_p == MSCCLPP_OK) {
+        *own_status_p = map_peers(team, larger);
+    }
+    status = larger->queued ? mscclpp_group_end_exchange_by(group, "vote on a larger scratch", bytes, deadline,
+                                                            *own_status_p == MSCCLPP_OK, all_p)
+                            : mscclpp_group_end_exchange(group, "vote on a larger scratch", bytes,
+                                                         *own_status_p == MSCCLPP_OK, all_p);
+    return status == MSCCLPP_OK && !larger->reclaimed ? agree_with_nodes(team, *own_status_p, all_p) : status;
+}
