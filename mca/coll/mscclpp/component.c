@@ -131,8 +131,8 @@ static int component_register(void)
 }
 
 /*
- * The settings are published here, because Open MPI exchanges what components have published between opening them and
- * component_init_query, where the other ranks adopt them.
+ * Opens the log's stream, and publishes the settings. The settings are published here, because Open MPI exchanges what
+ * components have published between opening them and component_init_query, where the other ranks adopt them.
  */
 static int component_open(void)
 {

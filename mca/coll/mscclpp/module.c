@@ -11,7 +11,7 @@
 #include "mca/coll/mscclpp/stage/stage.h"
 #include "mca/common/base/log.h"
 
-/* The constructor, also of a spare module that is used again. */
+/* Clears the module. The constructor, also of a spare module that is used again. */
 static void module_construct(mca_coll_mscclpp_module_t *module)
 {
     /*
@@ -84,7 +84,10 @@ static void release_previous(mca_coll_mscclpp_module_t *module)
     memset(&module->previous, 0, sizeof(module->previous));
 }
 
-/* Open MPI may not have disabled the module before, so everything that module_disable ends is ended here, too. */
+/*
+ * Ends what the module still has. Open MPI may not have disabled the module before, so everything that module_disable
+ * ends is ended here, too.
+ */
 static void module_destruct(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_list_remove(module);

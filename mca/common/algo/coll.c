@@ -52,7 +52,10 @@ static const thresholds_t twin_thresholds[] = {
     {MSCCLPP_DEV_MAX_RANKS, 512, NEVER},
 };
 
-/* Each table ends with a row for MSCCLPP_DEV_MAX_RANKS, and a node has no more ranks, so there is always a row. */
+/*
+ * Returns the row of thresholds for the ranks of the node. Each table ends with a row for MSCCLPP_DEV_MAX_RANKS, and a
+ * node has no more ranks, so there is always a row.
+ */
 static const thresholds_t *find_thresholds(const mscclpp_select_input_t *input)
 {
     const thresholds_t *row = input->on_twin ? twin_thresholds : input->one_gpu ? one_gpu_thresholds : cuda_thresholds;
@@ -92,8 +95,9 @@ static bool shape_packets(const mscclpp_select_input_t *input, bool combines, ui
 }
 
 /*
- * Such kernels need neither slots nor epochs. `combines` says that the kernel combines the blocks that it receives.
- * Never fails, because mscclpp_algo_grid fails only with a capacity other than 0.
+ * Chooses the grid of a kernel that reads and writes the peers' buffers. Such kernels need neither slots nor epochs.
+ * `combines` says that the kernel combines the blocks that it receives. Never fails, because mscclpp_algo_grid fails
+ * only with a capacity other than 0.
  */
 static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes,
                            mscclpp_coll_choice_t *choice)
@@ -130,8 +134,8 @@ static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_by
 }
 
 /*
- * Returns false if the algorithm cannot serve the call; *choice may be changed even then. Copy engines cannot combine
- * blocks, so they serve only collectives that move data.
+ * Shapes a call on one node for the algorithm `algo`. Returns false if the algorithm cannot serve the call; *choice may
+ * be changed even then. Copy engines cannot combine blocks, so they serve only collectives that move data.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, bool varied,
                   mscclpp_coll_algo_t algo, mscclpp_coll_choice_t *choice)

@@ -23,8 +23,8 @@ static uint64_t units_of(uint64_t bytes)
 }
 
 /*
- * Returns false if even one thread block has no room for a tile. So whether tiles fit does not depend on the message
- * size.
+ * Chooses the grid and the tiles of a call that exchanges tiles between nodes. Returns false if even one thread block
+ * has no room for a tile. So whether tiles fit does not depend on the message size.
  */
 static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                               mscclpp_dev_nodes_pattern_t exchange, mscclpp_coll_choice_t *choice)
@@ -48,7 +48,10 @@ static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_
     return choice->tile != 0;
 }
 
-/* `tile`: the most bytes of a tile; 0: those of the transport's figures. HUGE_VAL: there is no such schedule. */
+/*
+ * Returns the seconds that the cost model expects of a schedule. `tile`: the most bytes of a tile; 0: those of the
+ * transport's figures. HUGE_VAL: there is no such schedule.
+ */
 static double estimate_cost(const mscclpp_select_input_t *input, mscclpp_schedule_kind_t kind, int pattern,
                             uint64_t block_bytes, uint32_t radix, uint64_t tile)
 {
@@ -82,8 +85,8 @@ static const tiles_t tile_algos[] = {
 #define TILE_ALGOS (sizeof(tile_algos) / sizeof(tile_algos[0]))
 
 /*
- * Over trees, each level waits for a whole tile, so the kernel's tiles count. Returns HUGE_VAL if there is no room for
- * a tile.
+ * Returns the seconds that the cost model expects of an exchange in tiles. Over trees, each level waits for a whole
+ * tile, so the kernel's tiles count. Returns HUGE_VAL if there is no room for a tile.
  */
 static double estimate_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                              const tiles_t *tiles)
@@ -97,7 +100,10 @@ static double estimate_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t
     return estimate_cost(input, tiles->kind, mscclpp_coll_pattern(coll), block_bytes, 0, in_trees ? choice.tile : 0);
 }
 
-/* Each node on the way of a partial result would round 16-bit floats. */
+/*
+ * Returns true if partial results would be rounded on their way through the nodes. Each node on the way of a partial
+ * result would round 16-bit floats.
+ */
 static bool would_round(const mscclpp_select_input_t *input, mscclpp_coll_t coll)
 {
     return (input->dtype == MSCCLPP_DTYPE_FLOAT16 || input->dtype == MSCCLPP_DTYPE_BFLOAT16) &&
@@ -105,8 +111,8 @@ static bool would_round(const mscclpp_select_input_t *input, mscclpp_coll_t coll
 }
 
 /*
- * Rings, halving and trees pass blocks on from node to node. They serve only patterns that allow this, and no call in
- * which the partial results would be rounded on the way.
+ * Returns true if this way of exchanging tiles can serve the call. Rings, halving and trees pass blocks on from node to
+ * node. They serve only patterns that allow this, and no call in which the partial results would be rounded on the way.
  */
 static bool can_go(const mscclpp_select_input_t *input, mscclpp_coll_t coll, const tiles_t *tiles)
 {
@@ -122,9 +128,10 @@ static bool can_go(const mscclpp_select_input_t *input, mscclpp_coll_t coll, con
 }
 
 /*
- * A ring is not chosen on one host, where nodes share no links, so a ring has no advantage. In trees a node sends to
- * its children at once, so trees are not chosen if the children are more than nodes_fanout. They are not chosen for two
- * nodes either, because then the data is sent in the same way without trees.
+ * Returns true if the cost model may choose this way of exchanging tiles. A ring is not chosen on one host, where nodes
+ * share no links, so a ring has no advantage. In trees a node sends to its children at once, so trees are not chosen if
+ * the children are more than nodes_fanout. They are not chosen for two nodes either, because then the data is sent in
+ * the same way without trees.
  */
 static bool may_choose(const mscclpp_select_input_t *input, const tiles_t *tiles)
 {
@@ -134,8 +141,9 @@ static bool may_choose(const mscclpp_select_input_t *input, const tiles_t *tiles
 }
 
 /*
- * `forced` is the algorithm that a parameter or a rule asks for; if it has no tiles or cannot serve this call, the cost
- * model chooses. *choice comes from shape_nodes_tiles for DIRECT, and is shaped again for what is chosen.
+ * Chooses how the nodes exchange tiles. `forced` is the algorithm that a parameter or a rule asks for; if it has no
+ * tiles or cannot serve this call, the cost model chooses. *choice comes from shape_nodes_tiles for DIRECT, and is
+ * shaped again for what is chosen.
  */
 static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, int forced,
                             mscclpp_coll_choice_t *choice)
@@ -163,8 +171,8 @@ static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t 
 }
 
 /*
- * Radix 0 means from each node to all others at once. What an owner has for a node counts as the block of one rank.
- * Returns HUGE_VAL if there is no such schedule.
+ * Returns the seconds that the cost model expects of an exchange of packets. Radix 0 means from each node to all others
+ * at once. What an owner has for a node counts as the block of one rank. Returns HUGE_VAL if there is no such schedule.
  */
 static double estimate_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                uint32_t radix)
@@ -180,7 +188,10 @@ static double estimate_packets(const mscclpp_select_input_t *input, mscclpp_coll
     return estimate_cost(input, kind, (int)pattern, block_bytes, radix, 0);
 }
 
-/* An owner has `units` units of data for each block. */
+/*
+ * Returns true if the packet area has room for the rounds of this radix. An owner has `units` units of data for each
+ * block.
+ */
 static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_dev_pattern_t pattern, uint64_t units,
                        uint32_t radix)
 {
@@ -195,8 +206,9 @@ static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_dev_pattern_
 }
 
 /*
- * Returns 0 if no radix fits or keeps to the bound on how many nodes a rank sends to at a time. Also returns 0 for
- * 16-bit floats that are combined between nodes, because rounds would round partial results on the way.
+ * Returns the radix of the rounds that cost least. Returns 0 if no radix fits or keeps to the bound on how many nodes a
+ * rank sends to at a time. Also returns 0 for 16-bit floats that are combined between nodes, because rounds would round
+ * partial results on the way.
  */
 static uint32_t best_radix(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes)
 {

@@ -39,7 +39,10 @@ bool mscclpp_figures_begin(const char *text)
     return strncmp(text + strspn(text, " \t\r"), TRANSPORT, strlen(TRANSPORT)) == 0;
 }
 
-/* "Not a number" (nan) is refused by the range check as well. */
+/*
+ * Reads the number of figure `i` into *figures. Returns false, with the reason in *fault, if it is not allowed. "Not a
+ * number" (nan) is refused by the range check as well.
+ */
 static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
 {
     char what[32], allowed[64], *end = NULL;

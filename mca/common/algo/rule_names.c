@@ -8,8 +8,9 @@
 #include "mca/common/algo/coll.h"
 
 /*
- * `spans` says that the rule is for several nodes. Copy engines cannot reduce. Between nodes, tiles use a ring, halving
- * or trees only for collectives whose blocks are passed on from node to node.
+ * Returns true if a rule for this collective may name the algorithm. `spans` says that the rule is for several nodes.
+ * Copy engines cannot reduce. Between nodes, tiles use a ring, halving or trees only for collectives whose blocks are
+ * passed on from node to node.
  */
 static bool is_of_coll(mscclpp_coll_t coll, bool spans, int algorithm)
 {

@@ -79,7 +79,7 @@ static bool refuse(const source_t *source, const char *what, const char *value, 
     return false;
 }
 
-/* For a single value, `refuse` is used. Always returns false. */
+/* Logs what is wrong with a line, and what is allowed. For a single value, `refuse` is used. Always returns false. */
 static bool refuse_line(const source_t *source, const char *fault, const char *allowed)
 {
     mscclpp_error("rules %s:%d: %s; use %s", source->path, source->line, fault, allowed);
@@ -125,7 +125,7 @@ static const char *plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
     return "?";
 }
 
-/* MSCCLPP_COLL_LAST: all-reduce. */
+/* Reads the name of a collective into *coll_p. MSCCLPP_COLL_LAST: all-reduce. */
 static bool parse_collective(const source_t *source, const char *text, mscclpp_coll_t *coll_p)
 {
     char allowed[256] = "one of allreduce";
@@ -218,8 +218,8 @@ static bool takes_all_calls_of(uint64_t bytes, uint64_t place, uint64_t nodes, c
 }
 
 /*
- * Returns false if one earlier rule takes all calls of this rule, if there are too many rules for these ranks, or if
- * there is no memory.
+ * Adds the rule of a line for a collective other than all-reduce. Returns false if one earlier rule takes all calls of
+ * this rule, if there are too many rules for these ranks, or if there is no memory.
  */
 static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
@@ -309,7 +309,7 @@ static bool parse_figures(const source_t *source, char *text, mscclpp_rules_t *r
            refuse(source, fault.what, fault.value, fault.allowed);
 }
 
-/* A line may be empty or have only a comment. Changes the text. */
+/* Adds the rule in one line of the file. A line may be empty or have only a comment. Changes the text. */
 static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rules)
 {
     line_t line;

@@ -4,15 +4,18 @@
 #include "mca/common/algo/allreduce/thresholds.h"
 #include "mca/common/algo/rule_match.h"
 
-/* An early call maps no buffers unless they are mapped already, because an exchange makes hosts wait. */
+/*
+ * Returns true if the call may map the peers' buffers. An early call maps no buffers unless they are mapped already,
+ * because an exchange makes hosts wait.
+ */
 static bool may_map(const mscclpp_select_input_t *input)
 {
     return input->protocol->zerocopy != 0 && (!input->early || input->mapped);
 }
 
 /*
- * The rules are ignored if the user sets any of the sizes by a parameter: such a parameter is meant to work with the
- * whole built-in table.
+ * Returns the algorithm that the rules name for a call on one node; NULL: they name none. The rules are ignored if the
+ * user sets any of the sizes by a parameter: such a parameter is meant to work with the whole built-in table.
  *
  * An algorithm that maps buffers is replaced by its fallback if this call may not map buffers. Each chain of fallbacks
  * ends with an algorithm that maps none, so the loop ends before a NULL.
@@ -56,7 +59,10 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
     return MSCCLPP_OK;
 }
 
-/* The rules do not count if the user sets one of the sizes between nodes by a parameter, as in find_by_rules. */
+/*
+ * Returns the algorithm that the rules name for a call between nodes; NULL: they name none. The rules do not count if
+ * the user sets one of the sizes between nodes by a parameter, as in find_by_rules.
+ */
 static const mscclpp_algo_t *find_spanning_by_rules(const mscclpp_select_input_t *input)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
@@ -71,9 +77,9 @@ static const mscclpp_algo_t *find_spanning_by_rules(const mscclpp_select_input_t
 }
 
 /*
- * A user who forces an algorithm cannot know which communicators span nodes, so a forced algorithm within one node is
- * ignored here. If the chosen algorithm cannot serve the call, its fallbacks are tried: some transports carry no
- * packets, and some patterns do not support 16-bit floats.
+ * Chooses the algorithm of an all-reduce between nodes. A user who forces an algorithm cannot know which communicators
+ * span nodes, so a forced algorithm within one node is ignored here. If the chosen algorithm cannot serve the call, its
+ * fallbacks are tried: some transports carry no packets, and some patterns do not support 16-bit floats.
  */
 static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {

@@ -127,9 +127,9 @@ mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address,
 }
 
 /*
- * Each rank has MSCCLPP_CTRL_ADDRESS_MAX bytes in `parts`. Returns false if some rank does not have this carrier, or if
- * an address is invalid: its part must be within `stride` bytes and fit its place in `parts`. `stride` must be at least
- * the size of a head.
+ * Copies the addresses of all ranks for one carrier into `parts`. Each rank has MSCCLPP_CTRL_ADDRESS_MAX bytes in
+ * `parts`. Returns false if some rank does not have this carrier, or if an address is invalid: its part must be within
+ * `stride` bytes and fit its place in `parts`. `stride` must be at least the size of a head.
  */
 static bool copy_parts(const mscclpp_ctrl_t *ctrl, int carrier, const char *addresses, size_t stride,
                        unsigned char *parts, size_t *lengths)

@@ -24,7 +24,10 @@ struct mscclpp_ctrl_carrier {
     uint64_t team_id;
 };
 
-/* Returns MSCCLPP_ERR_NOT_SUPPORTED if the runtime cannot send and receive messages. */
+/*
+ * Makes the carrier that sends messages by the oob. Returns MSCCLPP_ERR_NOT_SUPPORTED if the runtime cannot send and
+ * receive messages.
+ */
 static mscclpp_status_t oob_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
 {
     mscclpp_ctrl_carrier_t *carrier;
@@ -42,7 +45,7 @@ static mscclpp_status_t oob_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
     return MSCCLPP_OK;
 }
 
-/* The address is empty, because the messages need none. */
+/* Writes the carrier's address. The address is empty, because the messages need none. */
 static mscclpp_status_t oob_address(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t capacity,
                                     size_t *length_p)
 {

@@ -206,8 +206,8 @@ static void ucx_prepare(bool allowed)
 }
 
 /*
- * The first team makes the worker, which serves all teams. Returns MSCCLPP_ERR_NOT_SUPPORTED without a worker or a
- * spare message.
+ * Makes a team's carrier over UCX. The first team makes the worker, which serves all teams. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED without a worker or a spare message.
  */
 static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
 {
@@ -388,8 +388,9 @@ static mscclpp_status_t ucx_connect_like(mscclpp_ctrl_carrier_t *carrier, const 
 }
 
 /*
- * If the system grants too little, returns the status of mscclpp_ucx_check_limits; a later call may succeed. If UCX
- * refuses, returns MSCCLPP_ERR_PEER, and the peer counts as failed for good. The caller holds the lock.
+ * Opens the peer's endpoint. If the system grants too little, returns the status of mscclpp_ucx_check_limits; a later
+ * call may succeed. If UCX refuses, returns MSCCLPP_ERR_PEER, and the peer counts as failed for good. The caller holds
+ * the lock.
  */
 static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
 {

@@ -20,7 +20,7 @@ typedef struct allocation {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static allocation_t *allocations;
 
-/* The caller holds the lock. */
+/* Returns the allocation that has this memory. The caller holds the lock. */
 static allocation_t *find(const void *memory)
 {
     allocation_t *allocation = allocations;
@@ -31,7 +31,10 @@ static allocation_t *find(const void *memory)
     return allocation;
 }
 
-/* Never shares a spoiled allocation again: late copies of the failed call could overwrite the operands of a new one. */
+/*
+ * Returns memory that this process's teams share; NULL: none is free. Never shares a spoiled allocation again: late
+ * copies of the failed call could overwrite the operands of a new one.
+ */
 static void *take_shared(const mscclpp_gpu_ops_t *gpu, int device, const void *process, uint64_t size)
 {
     allocation_t *allocation;

@@ -23,8 +23,8 @@
 #define TURNS_PER_PROGRESS 16u
 
 /*
- * Chunk `chunk` counts from 0 within the shard of rank `owner`. Returns 0 for an empty chunk. *offset_p is its offset
- * in the message, in bytes.
+ * Returns the bytes of a chunk. Chunk `chunk` counts from 0 within the shard of rank `owner`. Returns 0 for an empty
+ * chunk. *offset_p is its offset in the message, in bytes.
  */
 static uint64_t locate_chunk(const mscclpp_engine_t *engine, int owner, uint64_t chunk, uint64_t *offset_p)
 {
@@ -50,8 +50,8 @@ static uint64_t slot_offset(const mscclpp_engine_t *engine, int sender, int owne
 }
 
 /*
- * The rank after this one has the first stream, and so on. So if peers share streams, the copies that all ranks start
- * first are in streams of their own.
+ * Returns the stream for copies to the peer. The rank after this one has the first stream, and so on. So if peers share
+ * streams, the copies that all ranks start first are in streams of their own.
  */
 static mscclpp_gpu_stream_t *stream_of(const mscclpp_engine_t *engine, int peer)
 {
@@ -60,9 +60,9 @@ static mscclpp_gpu_stream_t *stream_of(const mscclpp_engine_t *engine, int peer)
 }
 
 /*
- * The slot must be free. Then its event is free, too: the owner has reduced the chunk in the slot only because this
- * rank has published its arrival (publish_sent). An empty chunk is not copied. The chunk counts as sent even after a
- * failure, which ends the call.
+ * Copies this rank's operand of the next chunk to the rank that owns it. The slot must be free. Then its event is free,
+ * too: the owner has reduced the chunk in the slot only because this rank has published its arrival (publish_sent). An
+ * empty chunk is not copied. The chunk counts as sent even after a failure, which ends the call.
  */
 static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
 {
@@ -82,8 +82,9 @@ static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
 }
 
 /*
- * The chunk must have been reduced. After the last chunk, records the peer's event, which covers all results, because
- * they use the same stream. Returns the first error, which ends the call.
+ * Copies the result of the next chunk to the peer. The chunk must have been reduced. After the last chunk, records the
+ * peer's event, which covers all results, because they use the same stream. Returns the first error, which ends the
+ * call.
  */
 static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 {
@@ -102,9 +103,9 @@ static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 }
 
 /*
- * All operands of the chunk must have arrived. An empty chunk needs no kernel. A lingering kernel is told to leave,
- * because it may hold multiprocessors that this kernel needs. After an error the chunk still counts as begun, because
- * the error ends the call.
+ * Starts the kernel that reduces the next chunk of this rank's shard. All operands of the chunk must have arrived. An
+ * empty chunk needs no kernel. A lingering kernel is told to leave, because it may hold multiprocessors that this
+ * kernel needs. After an error the chunk still counts as begun, because the error ends the call.
  */
 static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
 {
@@ -134,7 +135,10 @@ static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
     return status;
 }
 
-/* The mailbox counts kernels, and empty chunks have none. They come last, so they count once all kernels have ended. */
+/*
+ * Returns the number of chunks that this rank has reduced. The mailbox counts kernels, and empty chunks have none. They
+ * come last, so they count once all kernels have ended.
+ */
 static uint64_t count_reduced_chunks(const mscclpp_engine_t *engine)
 {
     const uint64_t ended_by_team = mscclpp_mailbox_ended(engine->runner->mailbox, engine->launch.nblocks);
@@ -145,7 +149,7 @@ static uint64_t count_reduced_chunks(const mscclpp_engine_t *engine)
     return ended == engine->kernels ? engine->begun : ended;
 }
 
-/* `word` is the address of this rank's own word. */
+/* Returns the smallest value that the peers have in this word. `word` is the address of this rank's own word. */
 static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t *word)
 {
     uint64_t smallest = UINT64_MAX;
@@ -160,7 +164,10 @@ static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t
     return smallest;
 }
 
-/* MSCCLPP_OK also if the event has not passed; any other status is an error of the work before it. */
+/*
+ * Asks whether an event has passed. MSCCLPP_OK also if the event has not passed; any other status is an error of the
+ * work before it.
+ */
 static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_event_t *event, bool *passed_p)
 {
     mscclpp_status_t status = engine->runner->gpu->event_query(event);
@@ -324,7 +331,10 @@ void mscclpp_engine_settle(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t 
     await_stream_end(engine, stream, mscclpp_now() + SETTLE_SECONDS);
 }
 
-/* All streams have one deadline together. If work does not end, await_stream_end marks the runner as stuck. */
+/*
+ * Waits for the end of all work in the engine's streams. All streams have one deadline together. If work does not end,
+ * await_stream_end marks the runner as stuck.
+ */
 static void await_all_streams(const mscclpp_engine_t *engine)
 {
     const double deadline = mscclpp_now() + SETTLE_SECONDS;

@@ -6,7 +6,10 @@
 #include "mca/common/engine/memory.h"
 #include "mca/common/base/log.h"
 
-/* Never 0, so that memory that was only zeroed does not pass for a word that has arrived. */
+/*
+ * Returns the word that rank `from` writes to rank `to` in the test. Never 0, so that memory that was only zeroed does
+ * not pass for a word that has arrived.
+ */
 static uint64_t test_value(const mscclpp_engine_t *engine, int from, int to)
 {
     return (engine->group->id ^ (uint64_t)(from * MSCCLPP_DEV_MAX_RANKS + to)) | 1;
@@ -27,7 +30,7 @@ static void destroy_events(mscclpp_engine_t *engine)
     }
 }
 
-/* After an error, the caller has to call destroy_events. */
+/* Creates the events of all peers. After an error, the caller has to call destroy_events. */
 static mscclpp_status_t create_events(mscclpp_engine_t *engine)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -116,7 +119,10 @@ static mscclpp_status_t map_and_test(mscclpp_engine_t *engine)
     return status;
 }
 
-/* All ranks must have written their words. A missing word is logged. Returns false also if the words cannot be read. */
+/*
+ * Returns true if the test's words of all ranks are in this rank's memory. All ranks must have written their words. A
+ * missing word is logged. Returns false also if the words cannot be read.
+ */
 static bool test_values_arrived(const mscclpp_engine_t *engine)
 {
     uint64_t words[MSCCLPP_DEV_MAX_RANKS];

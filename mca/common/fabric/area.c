@@ -59,8 +59,8 @@ static uint64_t size_of(const mscclpp_fabric_t *fabric, const mscclpp_fabric_div
 }
 
 /*
- * Returns false if a larger size is needed: the small size is not small with so many nodes, or the middle size is too
- * small for them.
+ * Divides an area of this size into its parts. Returns false if a larger size is needed: the small size is not small
+ * with so many nodes, or the middle size is too small for them.
  */
 static bool divide_as(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size, mscclpp_fabric_division_t *division)
 {
@@ -126,9 +126,10 @@ void mscclpp_fabric_describe_grown(const mscclpp_fabric_t *fabric, mscclpp_fabri
 }
 
 /*
- * Returns false if the transport cannot map memory, if the user does not want it, or if `mapped` has no entry for each
- * node. All nodes must be linked, since it uses the remotes. Mappings that were made before a failure are not used;
- * they end with the remotes. Data that signals order go through the proxy all the same.
+ * Maps the packet slots of the other nodes, so that kernels store into them. Returns false if the transport cannot map
+ * memory, if the user does not want it, or if `mapped` has no entry for each node. All nodes must be linked, since it
+ * uses the remotes. Mappings that were made before a failure are not used; they end with the remotes. Data that signals
+ * order go through the proxy all the same.
  */
 static bool map_packets(mscclpp_fabric_t *fabric)
 {
@@ -274,7 +275,8 @@ static void drop(mscclpp_fabric_t *fabric, larger_t *larger)
 }
 
 /*
- * Called once all ranks have attached the areas of their partners. The old area stays, since peers may detach it later.
+ * Makes the larger area the one in use. Called once all ranks have attached the areas of their partners. The old area
+ * stays, since peers may detach it later.
  */
 static void replace(mscclpp_fabric_t *fabric, larger_t *larger)
 {

@@ -36,7 +36,10 @@ void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric)
     pthread_mutex_unlock(&list_lock);
 }
 
-/* After this, no other thread makes progress on the fabric. */
+/*
+ * Removes the fabric from the list of those that progress visits. After this, no other thread makes progress on the
+ * fabric.
+ */
 static void delist(mscclpp_fabric_t *fabric)
 {
     pthread_mutex_lock(&list_lock);
@@ -197,8 +200,9 @@ void mscclpp_fabric_retire(mscclpp_fabric_t *fabric)
 }
 
 /*
- * The runner calls this function while the kernel runs. If the proxy fails, it tells the kernel to give up, and the
- * call fails with the status returned here. MSCCLPP_IN_PROGRESS says that there is more to do, and is no failure.
+ * Carries out what the kernel has asked the proxy for. The runner calls this function while the kernel runs. If the
+ * proxy fails, it tells the kernel to give up, and the call fails with the status returned here. MSCCLPP_IN_PROGRESS
+ * says that there is more to do, and is no failure.
  */
 static mscclpp_status_t pump(void *context)
 {

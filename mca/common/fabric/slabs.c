@@ -31,7 +31,10 @@ struct mscclpp_slab {
 static pthread_mutex_t slabs_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_slab_t *slabs;
 
-/* *pieces_p becomes the number of pieces in all of this thread's slabs of this size. The caller holds the lock. */
+/*
+ * Returns a slab of this thread that has room for a piece of this size; NULL: there is none. pieces_p becomes the
+ * number of pieces in all of this thread's slabs of this size. The caller holds the lock.
+ */
 static mscclpp_slab_t *find_with_room(const mscclpp_gpu_ops_t *gpu, uint64_t size, uint64_t *pieces_p)
 {
     mscclpp_slab_t *slab;
@@ -62,7 +65,7 @@ static uint32_t pieces_of_next(const mscclpp_gpu_ops_t *gpu, uint64_t size, uint
     return count == 0 ? 1 : (uint32_t)count;
 }
 
-/* The slab is in no list. */
+/* Frees a slab and its memory. The slab is in no list. */
 static void free_slab(mscclpp_slab_t *slab)
 {
     slab->gpu->host_unregister(mscclpp_shmseg_base(slab->segment));

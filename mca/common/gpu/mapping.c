@@ -58,14 +58,20 @@ static bool is_same_process(const mscclpp_gpu_handle_t *one, const mscclpp_gpu_h
     return one->pid == other->pid && one->token == other->token;
 }
 
-/* The address matters only for allocations without a number (0); otherwise the number tells everything. */
+/*
+ * Returns true if two handles stand for the same allocation. The address matters only for allocations without a number
+ * (0); otherwise the number tells everything.
+ */
 static bool is_same_allocation(const mscclpp_gpu_handle_t *one, const mscclpp_gpu_handle_t *other)
 {
     return is_same_process(one, other) && one->buffer_id == other->buffer_id && one->address == other->address &&
            one->length == other->length;
 }
 
-/* NULL: there is no such mapping. The caller holds the lock, as for all functions below that do not take it. */
+/*
+ * Returns the mapping of an allocation. NULL: there is no such mapping. The caller holds the lock, as for all functions
+ * below that do not take it.
+ */
 static mscclpp_mapping_t *find_mapping(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle)
 {
     mscclpp_mapping_t *mapping = *bucket_of(handle);
@@ -114,7 +120,7 @@ static void add_mapping(mscclpp_mapping_t *mapping)
     open_bytes += mapping->shared ? 0 : mapping->handle.length;
 }
 
-/* The memory must already be closed, or must never have been opened. */
+/* Removes a mapping from the table, and frees it. The memory must already be closed, or must never have been opened. */
 static void remove_mapping(mscclpp_mapping_t *mapping)
 {
     mscclpp_mapping_t **link = bucket_of(&mapping->handle);
@@ -130,8 +136,8 @@ static void remove_mapping(mscclpp_mapping_t *mapping)
 }
 
 /*
- * The lock is released meanwhile. The mapping stays in the table until it is closed, so that no thread opens the
- * allocation a second time.
+ * Closes a mapping that nobody uses. The lock is released meanwhile. The mapping stays in the table until it is closed,
+ * so that no thread opens the allocation a second time.
  */
 static void close_unused(mscclpp_mapping_t *mapping)
 {
@@ -217,9 +223,9 @@ static int close_unused_of_process(const mscclpp_gpu_handle_t *handle)
 }
 
 /*
- * The lock is released during the import. If memory is short, closes all unused mappings. If the runtime does not
- * support the import, closes those of the exporter's process. If any mapping was closed, tries once more. Any other
- * error is final.
+ * Imports a peer's allocation. The lock is released during the import. If memory is short, closes all unused mappings.
+ * If the runtime does not support the import, closes those of the exporter's process. If any mapping was closed, tries
+ * once more. Any other error is final.
  *
  * CUDA refuses memory at an exporter's address as long as freed memory of that address is still mapped. Allocations
  * share pages, so such a mapping need not start at exactly the same address.
@@ -256,9 +262,10 @@ mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device
 }
 
 /*
- * If another thread is opening or closing the mapping, waits for that first, and then searches again, because the
- * mapping may be gone. If `limit` is NULL, teams share the memory, which does not count towards any limit. After a
- * failure, which is logged, nothing is left.
+ * Returns the mapping of an allocation in *mapping_p, and opens it if there is none. If another thread is opening or
+ * closing the mapping, waits for that first, and then searches again, because the mapping may be gone. If `limit` is
+ * NULL, teams share the memory, which does not count towards any limit. After a failure, which is logged, nothing is
+ * left.
  */
 static mscclpp_status_t get_mapping(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                     const mscclpp_mapping_limit_t *limit, mscclpp_mapping_t **mapping_p)

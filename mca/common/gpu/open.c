@@ -4,7 +4,7 @@
 
 #include "mca/common/base/log.h"
 
-/* NULL in a build without CUDA. */
+/* Returns the functions for CUDA. NULL in a build without CUDA. */
 static const mscclpp_gpu_ops_t *cuda_ops(void)
 {
 #if MSCCLPP_HAVE_CUDA

@@ -41,7 +41,10 @@ typedef struct slab {
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static slab_t *slabs;
 
-/* *has_any_p tells whether there is any allocation for such pieces, full or not. The caller holds the lock. */
+/*
+ * Returns an allocation that has a free piece of this size; NULL: there is none. has_any_p tells whether there is any
+ * allocation for such pieces, full or not. The caller holds the lock.
+ */
 static slab_t *find_slab_with_room(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool *has_any_p)
 {
     slab_t *slab;
@@ -59,8 +62,8 @@ static slab_t *find_slab_with_room(const mscclpp_gpu_ops_t *ops, int device, uin
 }
 
 /*
- * There must be a free piece. *is_dirty_p tells whether the piece must be zeroed because it was used before. The caller
- * holds the lock.
+ * Takes a free piece of the allocation. There must be a free piece. *is_dirty_p tells whether the piece must be zeroed
+ * because it was used before. The caller holds the lock.
  */
 static char *take_piece(slab_t *slab, bool *is_dirty_p)
 {
@@ -76,9 +79,9 @@ static char *take_piece(slab_t *slab, bool *is_dirty_p)
 }
 
 /*
- * `is_first` says that these are the first pieces of that size. `size` is at most PIECE_MAX, so there are at least four
- * pieces. The caller adds the allocation to the list. It must not hold the lock, because the allocation may wait for
- * kernels.
+ * Allocates memory for pieces of this size. `is_first` says that these are the first pieces of that size. `size` is at
+ * most PIECE_MAX, so there are at least four pieces. The caller adds the allocation to the list. It must not hold the
+ * lock, because the allocation may wait for kernels.
  */
 static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool is_first,
                                   slab_t **slab_p)

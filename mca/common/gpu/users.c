@@ -28,8 +28,8 @@ static membership_t memberships[GPUS_MAX];
 static int membership_count;
 
 /*
- * The names of all users of a GPU begin with this prefix. With `server_p`, it is the prefix of the users with that
- * server only.
+ * Writes the prefix of a GPU's names. The names of all users of a GPU begin with this prefix. With `server_p`, it is
+ * the prefix of the users with that server only.
  */
 static void write_prefix(const unsigned char *uuid, const uint64_t *server_p, char name[NAME_MAX_BYTES])
 {
@@ -44,7 +44,10 @@ static void write_prefix(const unsigned char *uuid, const uint64_t *server_p, ch
     }
 }
 
-/* The name ends with this process's token, which makes it unique. Returns -1 on failure. */
+/*
+ * Opens a socket whose name tells other processes that this one uses the GPU. The name ends with this process's token,
+ * which makes it unique. Returns -1 on failure.
+ */
 static int open_socket(const char *prefix)
 {
     struct sockaddr_un address;
@@ -68,8 +71,8 @@ static int open_socket(const char *prefix)
 }
 
 /*
- * *strangers_p is the number of users whose names do not begin with `server_prefix`. Returns 0 if sockets cannot be
- * listed. A process that has joined counts itself.
+ * Returns the number of processes that use the GPU. *strangers_p is the number of users whose names do not begin with
+ * `server_prefix`. Returns 0 if sockets cannot be listed. A process that has joined counts itself.
  */
 static uint32_t count_users(const char *gpu_prefix, const char *server_prefix, uint32_t *strangers_p)
 {
@@ -95,7 +98,10 @@ static uint32_t count_users(const char *gpu_prefix, const char *server_prefix, u
     return count;
 }
 
-/* The membership may be inherited from the parent process. NULL: there is none. The caller holds the lock. */
+/*
+ * Returns this process's membership among the users of the GPU. The membership may be inherited from the parent
+ * process. NULL: there is none. The caller holds the lock.
+ */
 static membership_t *find_membership(const unsigned char *uuid)
 {
     int i = 0;
@@ -107,8 +113,8 @@ static membership_t *find_membership(const unsigned char *uuid)
 }
 
 /*
- * A failure is only logged, at the info level. After a failure the process counts as joined, so that it does not try
- * again at every call. The caller holds the lock.
+ * Makes this process a user of the GPU that others see. A failure is only logged, at the info level. After a failure
+ * the process counts as joined, so that it does not try again at every call. The caller holds the lock.
  */
 static void join_users(const unsigned char *uuid, const char *prefix)
 {

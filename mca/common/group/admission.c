@@ -43,7 +43,7 @@ void mscclpp_admission_change_key(mscclpp_admission_t *admission, mscclpp_admiss
     pthread_mutex_unlock(&admission->lock);
 }
 
-/* The caller holds the lock. */
+/* Returns true if the candidate is the first of those that wait. The caller holds the lock. */
 static bool is_first(const mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate)
 {
     const mscclpp_admission_candidate_t *other = admission->candidates;

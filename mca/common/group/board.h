@@ -166,7 +166,10 @@ static inline mscclpp_dev_runs_t *mscclpp_board_places(mscclpp_board_line_t *lin
     return first + ((size_t)(exchange % 2) * (size_t)ranks + (size_t)rank) * (size_t)ranks;
 }
 
-/* Acquire and release: a rank that sees a word also sees all that its writer stored on the board before. */
+/*
+ * Reads a word of the board; the next function writes one. Acquire and release: a rank that sees a word also sees all
+ * that its writer stored on the board before.
+ */
 static inline uint64_t mscclpp_board_load(const uint64_t *word)
 {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);

@@ -73,7 +73,9 @@ static bool end_once(mscclpp_group_t *group, bool has_votes)
     return (current < given_up ? own_end : current) != given_up;
 }
 
-/* `word` is the word on this rank's line. */
+/*
+ * Returns true if this word has reached the target on the lines of all ranks. `word` is the word on this rank's line.
+ */
 static bool have_all_reached(const mscclpp_group_t *group, const uint64_t *word, uint64_t target)
 {
     bool reached = true;

@@ -59,7 +59,7 @@ void mscclpp_group_say_waiting(mscclpp_group_t *group, int late)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
-/* If `rank` is -1, asks no rank. The caller holds the lock. */
+/* Asks a rank which rank it waits for. If `rank` is -1, asks no rank. The caller holds the lock. */
 static void ask(mscclpp_group_t *group, int rank, double now)
 {
     mscclpp_group_inquiry_t *inquiry = &group->inquiry;
@@ -119,9 +119,10 @@ static void plan_search(mscclpp_group_t *group, bool at_deadline, double now)
 }
 
 /*
- * See mscclpp_group_inquire. Without control messages the function asks no rank, and names the rank that this rank
- * waits for. *late_p is the late rank with MSCCLPP_INQUIRY_FOUND, and -1 if no late rank is known. With the other
- * results *late_p is -1. The caller holds the lock.
+ * Goes on with the search for the rank that all others wait for. See mscclpp_group_inquire. Without control messages
+ * the function asks no rank, and names the rank that this rank waits for. *late_p is the late rank with
+ * MSCCLPP_INQUIRY_FOUND, and -1 if no late rank is known. With the other results *late_p is -1. The caller holds the
+ * lock.
  */
 static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline, double now, int *late_p)
 {

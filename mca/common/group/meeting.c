@@ -101,8 +101,9 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
 }
 
 /*
- * Every rank of a node passes the same `yes`. The first ranks of the nodes send one another the votes of their nodes.
- * *all_yes_p becomes true if all nodes voted yes. Returns the error of the wait; *all_yes_p is then false.
+ * Finds whether all nodes vote yes. Every rank of a node passes the same `yes`. The first ranks of the nodes send one
+ * another the votes of their nodes. *all_yes_p becomes true if all nodes voted yes. Returns the error of the wait;
+ * *all_yes_p is then false.
  *
  * The result stays on the board until all ranks of the node have come to the next vote, before which the ranks of a
  * node wait for one another. While votes of other nodes are missing, the first rank counts the votes again in each
@@ -216,7 +217,7 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
     return status;
 }
 
-/* `word` is this rank's word on the board. */
+/* Waits until all ranks of the node, or of all nodes, have come. `word` is this rank's word on the board. */
 static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, const uint64_t *word, bool all_nodes)
 {
     mscclpp_group_wait_t wait;

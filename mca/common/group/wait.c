@@ -68,8 +68,9 @@ static bool is_in_set(uint64_t absent_set, int rank)
 #define LATE_ENTRY_BYTES 16
 
 /*
- * The ranks come from the lines of all ranks of this node, because each rank sees only the nodes that send to it.
- * Returns the length of the text, or 0 if no absent rank has been reported.
+ * Lists the ranks of other nodes that have not sent what kernels wait for. The ranks come from the lines of all ranks
+ * of this node, because each rank sees only the nodes that send to it. Returns the length of the text, or 0 if no
+ * absent rank has been reported.
  */
 static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
 {
@@ -101,8 +102,8 @@ static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
 }
 
 /*
- * A rank is late if its word has not reached the awaited number or, if the wait has no such words, if it has not come
- * to the call.
+ * Returns true if the rank is late. A rank is late if its word has not reached the awaited number or, if the wait has
+ * no such words, if it has not come to the call.
  */
 static bool is_late(const mscclpp_group_wait_t *wait, int rank)
 {
@@ -163,9 +164,10 @@ static void describe_call(const mscclpp_group_wait_t *wait, bool with_what, char
 }
 
 /*
- * Returns MSCCLPP_ERR_MIXED if a rank passed host buffers in this call, and MSCCLPP_OK otherwise. The board shows the
- * ranks of this node, and `host_notice` is the last notice about a rank of any node. The rank that passed host buffers
- * is also stored, so that the notices in which this rank reports its failure name that rank.
+ * Looks for a rank that passed host buffers. Returns MSCCLPP_ERR_MIXED if a rank passed host buffers in this call, and
+ * MSCCLPP_OK otherwise. The board shows the ranks of this node, and `host_notice` is the last notice about a rank of
+ * any node. The rank that passed host buffers is also stored, so that the notices in which this rank reports its
+ * failure name that rank.
  */
 static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *host_notice)
 {

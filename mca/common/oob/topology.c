@@ -45,8 +45,8 @@ void mscclpp_nodes_fini(mscclpp_nodes_t *nodes)
 }
 
 /*
- * leaders[r] is the lowest rank on the host of rank r. `ranks_per_node` divides hosts into imitated nodes, as in
- * mscclpp_nodes_map. The search ends at `rank` itself at the latest.
+ * Returns the lowest rank on the node of `rank`. leaders[r] is the lowest rank on the host of rank r. `ranks_per_node`
+ * divides hosts into imitated nodes, as in mscclpp_nodes_map. The search ends at `rank` itself at the latest.
  */
 static int find_node_leader(const int *leaders, int rank, int ranks_per_node)
 {

@@ -17,8 +17,9 @@ typedef struct {
 } ballot_t;
 
 /*
- * The ballots are in the order of ranks. The culprit is the first rank that failed for its own reason or, if there is
- * none, the first rank with MSCCLPP_ERR_PEER. If ranks give up, only these ranks can be the culprit.
+ * Finds the result of a vote. The ballots are in the order of ranks. The culprit is the first rank that failed for its
+ * own reason or, if there is none, the first rank with MSCCLPP_ERR_PEER. If ranks give up, only these ranks can be the
+ * culprit.
  */
 static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vote_p)
 {
@@ -47,8 +48,8 @@ static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vot
 }
 
 /*
- * If this rank has no memory for the ballots, it passes NULL as `recvbuf`, and the all-gather fails on all ranks. After
- * a failure *vote_p is unchanged.
+ * Sends this rank's ballot to all ranks, and counts theirs. If this rank has no memory for the ballots, it passes NULL
+ * as `recvbuf`, and the all-gather fails on all ranks. After a failure *vote_p is unchanged.
  */
 static mscclpp_status_t cast(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint32_t flags,
                              mscclpp_vote_t *vote_p)

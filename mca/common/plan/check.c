@@ -16,7 +16,10 @@ static mscclpp_plan_place_t rank_place(uint32_t rank)
     return (mscclpp_plan_place_t){(int)rank, -1, -1, -1, NULL};
 }
 
-/* A block must consist of whole warps of 32 threads. The reader has already refused more than 1024 threads. */
+/*
+ * Checks the values at the head of the plan. A block must consist of whole warps of 32 threads. The reader has already
+ * refused more than 1024 threads.
+ */
 static void check_head(const frame_t *frame)
 {
     const mscclpp_plan_t *plan = frame->plan;
@@ -39,8 +42,8 @@ static void check_head(const frame_t *frame)
 }
 
 /*
- * Returns 0 if no rank uses the buffer. Reports each rank whose number differs from that of the first rank that uses
- * it.
+ * Returns the number of chunks that ranks have of a buffer. Returns 0 if no rank uses the buffer. Reports each rank
+ * whose number differs from that of the first rank that uses it.
  */
 static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
 {
@@ -65,9 +68,9 @@ static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
 }
 
 /*
- * Input or output may be unused on all ranks. Then the other buffer alone must fit: in collectives where it has a part
- * for each rank, its chunks must divide evenly among the ranks. The collectives "test" and "custom" may have any
- * numbers of chunks. Reports at most one fault.
+ * Checks that the sizes of input and output fit the collective. Input or output may be unused on all ranks. Then the
+ * other buffer alone must fit: in collectives where it has a part for each rank, its chunks must divide evenly among
+ * the ranks. The collectives "test" and "custom" may have any numbers of chunks. Reports at most one fault.
  */
 static void check_shape(const frame_t *frame)
 {
@@ -115,9 +118,10 @@ static void check_shape(const frame_t *frame)
 }
 
 /*
- * The n-th channel of a rank to a peer belongs to the n-th channel of that peer to the rank, because files do not name
- * pairs. A channel that is left over gets the pair -1. check_peers must have found no fault, because the peers are used
- * as indices. Returns false if there is no memory; then no channel is paired.
+ * Finds the peer's end of each channel. The n-th channel of a rank to a peer belongs to the n-th channel of that peer
+ * to the rank, because files do not name pairs. A channel that is left over gets the pair -1. check_peers must have
+ * found no fault, because the peers are used as indices. Returns false if there is no memory; then no channel is
+ * paired.
  */
 static bool pair_channels(const frame_t *frame, int type)
 {
@@ -166,7 +170,10 @@ static bool pair_channels(const frame_t *frame, int type)
     return has_memory;
 }
 
-/* Peers and owners must be other ranks of the plan. Reports all faults, and returns false if there are any. */
+/*
+ * Checks the ranks that channels and remote buffers name. Peers and owners must be other ranks of the plan. Reports all
+ * faults, and returns false if there are any.
+ */
 static bool check_peers(const frame_t *frame)
 {
     const mscclpp_plan_t *plan = frame->plan;
@@ -217,9 +224,9 @@ static bool is_same_group(const mscclpp_plan_group_t *first, const mscclpp_plan_
 }
 
 /*
- * The ranks of the switch channel must exist and ascend. The rank itself must be among them, and all of them must have
- * the same switch channel at the same position. The first loop checks all rank numbers before the second loop uses them
- * as indices. Reports the first fault only.
+ * Checks one switch channel. The ranks of the switch channel must exist and ascend. The rank itself must be among them,
+ * and all of them must have the same switch channel at the same position. The first loop checks all rank numbers before
+ * the second loop uses them as indices. Reports the first fault only.
  */
 static void check_group(const frame_t *frame, uint32_t rank_number, uint32_t position)
 {

@@ -45,9 +45,10 @@ static const mscclpp_plan_block_t *block_of_op(const state_t *state)
 }
 
 /*
- * Channel ids are numbers within the operation's block. Later checks and runs use the positions in the rank's list as
- * indices, so both are checked here. An operation without channels is accepted; whether its kind needs channels is
- * checked later. Returns false also if there is no memory, which is noted in the report.
+ * Replaces the operation's channel ids by positions in the rank's list. Channel ids are numbers within the operation's
+ * block. Later checks and runs use the positions in the rank's list as indices, so both are checked here. An operation
+ * without channels is accepted; whether its kind needs channels is checked later. Returns false also if there is no
+ * memory, which is noted in the report.
  */
 static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
 {
@@ -125,8 +126,8 @@ static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
 }
 
 /*
- * The chunks must exist on every rank where they are read or written: on all ranks of a switch channel, otherwise on
- * the item's rank. The item's rank, group and type must be filled in.
+ * Checks that the item's chunks exist. The chunks must exist on every rank where they are read or written: on all ranks
+ * of a switch channel, otherwise on the item's rank. The item's rank, group and type must be filled in.
  */
 static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, bool are_packets)
 {
@@ -155,8 +156,8 @@ static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, 
 }
 
 /*
- * `takes` says what the operation allows there, and `list` is the list's name for messages. Both tables have one entry
- * for each mscclpp_plan_takes_t, in the order of that type.
+ * Checks one source or target. `takes` says what the operation allows there, and `list` is the list's name for
+ * messages. Both tables have one entry for each mscclpp_plan_takes_t, in the order of that type.
  */
 static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const char *list, uint32_t i,
                        mscclpp_plan_takes_t takes, mscclpp_plan_item_t *item)
@@ -190,7 +191,7 @@ static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const 
     return check_chunks(state, item, mscclpp_plan_takes_packets(takes));
 }
 
-/* `max` 0: there is no limit. */
+/* Checks how many entries a list of the operation has. `max` 0: there is no limit. */
 static bool check_count(const state_t *state, const char *list, uint32_t count, uint32_t min, uint32_t max)
 {
     if (count >= min && (max == 0 || count <= max)) {
@@ -201,8 +202,9 @@ static bool check_count(const state_t *state, const char *list, uint32_t count, 
 }
 
 /*
- * If the operation works on pairs, there must be as many sources as targets, and the two of each pair must have the
- * same size. Otherwise all sources and targets must have the same size.
+ * Checks that sources and targets fit together in size. If the operation works on pairs, there must be as many sources
+ * as targets, and the two of each pair must have the same size. Otherwise all sources and targets must have the same
+ * size.
  */
 static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -235,8 +237,9 @@ static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const
 }
 
 /*
- * An operation that puts data over ports needs one channel for each target, which leads to the target's rank. Only the
- * signal of that channel tells the rank that its data has arrived.
+ * Checks the channels of an operation that uses ports. An operation that puts data over ports needs one channel for
+ * each target, which leads to the target's rank. Only the signal of that channel tells the rank that its data has
+ * arrived.
  */
 static bool check_port(const state_t *state, const mscclpp_plan_op_t *op)
 {
@@ -257,7 +260,7 @@ static bool check_port(const state_t *state, const mscclpp_plan_op_t *op)
     return true;
 }
 
-/* The "reduce_op" of other operations does not matter. */
+/* Returns true if the operation combines data. The "reduce_op" of other operations does not matter. */
 static bool is_reduction(mscclpp_plan_op_kind_t kind)
 {
     switch (kind) {
@@ -277,9 +280,9 @@ static bool is_reduction(mscclpp_plan_op_kind_t kind)
 }
 
 /*
- * The operation's channels must have been looked up before. `pipeline` is the pipeline around the operation, or NULL.
- * In a pipeline, each source must have as many chunks as the pipeline handles. Targets need no check: check_sizes has
- * compared them with the sources.
+ * Checks an operation that moves or combines data. The operation's channels must have been looked up before. `pipeline`
+ * is the pipeline around the operation, or NULL. In a pipeline, each source must have as many chunks as the pipeline
+ * handles. Targets need no check: check_sizes has compared them with the sources.
  */
 static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
 {
@@ -341,8 +344,9 @@ static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan
 }
 
 /*
- * Each channel is handled by one thread of the block, so there may not be more channels than threads. A wait may name a
- * channel only once, because two threads would take each other's signals; a signal may name a channel several times.
+ * Checks the channels of a signal or a wait. Each channel is handled by one thread of the block, so there may not be
+ * more channels than threads. A wait may name a channel only once, because two threads would take each other's signals;
+ * a signal may name a channel several times.
  */
 static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
 {
@@ -373,7 +377,10 @@ static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
     return true;
 }
 
-/* Each semaphore is handled by one thread of the block, so there may not be more semaphores than threads. */
+/*
+ * Checks the semaphores of a release or an acquire. Each semaphore is handled by one thread of the block, so there may
+ * not be more semaphores than threads.
+ */
 static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
 {
     if (op->semaphore_count == 0) {
@@ -393,8 +400,8 @@ static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
 }
 
 /*
- * The operations of a pipeline are visited separately. Kernels move units of 16 bytes, so a turn must consist of whole
- * units.
+ * Checks a pipeline itself. The operations of a pipeline are visited separately. Kernels move units of 16 bytes, so a
+ * turn must consist of whole units.
  */
 static bool check_pipeline(const state_t *state, const mscclpp_plan_op_t *op)
 {

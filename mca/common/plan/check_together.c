@@ -38,9 +38,10 @@ enum {
 };
 
 /*
- * The key is `subject` (OF_...) with up to three numbers. `pipeline` is the pipeline around the operation, or NULL.
- * mscclpp_plan_check_ops has checked that the pipeline's unit and number of chunks are not 0. If there is no memory,
- * the event is lost, and report->no_memory is set so that nothing is checked with the incomplete list.
+ * Appends an event to the list. The key is `subject` (OF_...) with up to three numbers. `pipeline` is the pipeline
+ * around the operation, or NULL. mscclpp_plan_check_ops has checked that the pipeline's unit and number of chunks are
+ * not 0. If there is no memory, the event is lost, and report->no_memory is set so that nothing is checked with the
+ * incomplete list.
  */
 static void add_event(list_t *list, mscclpp_plan_place_t place, const mscclpp_plan_op_t *op,
                       const mscclpp_plan_op_t *pipeline, int64_t change, uint64_t subject, uint64_t key1, uint64_t key2,
@@ -103,8 +104,9 @@ static uint64_t group_key(const mscclpp_plan_op_t *op)
 }
 
 /*
- * An operation that signals may also be a part of a group, so groups are handled after the switch. An operation in a
- * pipeline is never a part of a group (check_ops.c), so that event has no pipeline.
+ * Lists the events of one operation (mscclpp_plan_visit_fn_t). An operation that signals may also be a part of a group,
+ * so groups are handled after the switch. An operation in a pipeline is never a part of a group (check_ops.c), so that
+ * event has no pipeline.
  */
 static void collect_events(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                            const mscclpp_plan_op_t *pipeline)
@@ -189,8 +191,9 @@ static bool is_same_key(const event_t *first, const event_t *second)
 }
 
 /*
- * The events are sorted by the turns of their pipelines. There must be as many signals as waits (or releases as
- * acquires) outside of pipelines, and also in the pipelines of each number of turns.
+ * Checks that signals and waits of one channel, or releases and acquires of one semaphore, balance. The events are
+ * sorted by the turns of their pipelines. There must be as many signals as waits (or releases as acquires) outside of
+ * pipelines, and also in the pipelines of each number of turns.
  *
  * Reports at most one fault, at the last wait or acquire if there is one. Too many waits are a deadlock, and so are
  * equal numbers in pipelines of different turns. Too few waits are an invalid plan.
@@ -246,8 +249,8 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
 }
 
 /*
- * All operations must state the same number of blocks, exactly so many blocks must have the barrier, and each block
- * must reach it equally often. Reports at most one fault.
+ * Checks the operations of one barrier. All operations must state the same number of blocks, exactly so many blocks
+ * must have the barrier, and each block must reach it equally often. Reports at most one fault.
  */
 static void check_barrier(const list_t *list, const event_t *first, size_t count)
 {
@@ -299,9 +302,9 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
 }
 
 /*
- * All parts of the operation must be done, each equally often. The number of parts is in the key, so all these events
- * have the same. The reader has checked that each part is below that number, which makes it a valid index. Reports at
- * most one fault. If memory runs out, sets report->no_memory.
+ * Checks the parts of one operation that blocks share. All parts of the operation must be done, each equally often. The
+ * number of parts is in the key, so all these events have the same. The reader has checked that each part is below that
+ * number, which makes it a valid index. Reports at most one fault. If memory runs out, sets report->no_memory.
  */
 static void check_group(const list_t *list, const event_t *first, size_t count)
 {
@@ -327,8 +330,9 @@ static void check_group(const list_t *list, const event_t *first, size_t count)
 }
 
 /*
- * All calls of a plan with "reuse_resources" share one set of resources, so peers know only the buffers of the first
- * call. Therefore peers and proxies may access only the scratch. Reports at most one fault for each operation.
+ * Checks an operation of a plan with "reuse_resources" (mscclpp_plan_visit_fn_t). All calls of a plan with
+ * "reuse_resources" share one set of resources, so peers know only the buffers of the first call. Therefore peers and
+ * proxies may access only the scratch. Reports at most one fault for each operation.
  */
 static void check_reuse(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)

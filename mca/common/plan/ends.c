@@ -77,9 +77,9 @@ static part_t part_of(ends_t *ends, mscclpp_plan_place_t place, const mscclpp_pl
 }
 
 /*
- * The target gets the data of the source. Scratch remembers from which chunk of a block its data comes. Sets
- * ends->moves if data reaches an input or output at another position in the block. Sets ends->has_changed if this call
- * has changed what is known of the scratch.
+ * Notes that data goes from one part to another. The target gets the data of the source. Scratch remembers from which
+ * chunk of a block its data comes. Sets ends->moves if data reaches an input or output at another position in the
+ * block. Sets ends->has_changed if this call has changed what is known of the scratch.
  */
 static void carry(ends_t *ends, part_t source, part_t target)
 {
@@ -98,7 +98,10 @@ static void carry(ends_t *ends, part_t source, part_t target)
     }
 }
 
-/* Data goes from each source to each target, or within each pair if the operation works on pairs. */
+/*
+ * Follows the data that one operation moves (mscclpp_plan_visit_fn_t). Data goes from each source to each target, or
+ * within each pair if the operation works on pairs.
+ */
 static void follow(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
 {
     ends_t *ends = context;

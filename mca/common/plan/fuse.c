@@ -36,8 +36,9 @@ typedef struct {
 } fusion_t;
 
 /*
- * The step has `size` chunks. A packet counts as the plain chunks whose memory it occupies. With `in_place`, input
- * and output are one buffer, which is called the output, whichever of the two is larger.
+ * Returns the memory that a step uses of an item. The step has `size` chunks. A packet counts as the plain chunks whose
+ * memory it occupies. With `in_place`, input and output are one buffer, which is called the output, whichever of the
+ * two is larger.
  */
 static range_t range_of(const mscclpp_plan_t *plan, uint32_t block_chunks, bool in_place,
                         const mscclpp_dev_plan_item_t *item, uint32_t size)
@@ -77,8 +78,8 @@ static bool are_equal(range_t one, range_t other)
 }
 
 /*
- * If items of two steps that divide alike are also at the same place, each byte is handled by the same thread in both
- * steps.
+ * Returns true if two steps divide their data among threads in the same way. If items of two steps that divide alike
+ * are also at the same place, each byte is handled by the same thread in both steps.
  */
 static bool divide_alike(const mscclpp_dev_plan_step_t *one, const mscclpp_dev_plan_step_t *other)
 {
@@ -90,7 +91,7 @@ static bool moves_data(const fusion_t *fusion, uint32_t step)
     return !fusion->is_gone[step] && fusion->steps[step].code == MSCCLPP_DEV_PLAN_DATA;
 }
 
-/* Dead targets do not count. */
+/* Returns true if the step writes to a part of the range. Dead targets do not count. */
 static bool writes(const fusion_t *fusion, uint32_t step_number, range_t range)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
@@ -122,10 +123,10 @@ static bool is_own(const fusion_t *fusion, uint32_t item, uint32_t rank)
 }
 
 /*
- * Step `copy` copies to item `target`. Later steps up to `end` - 1 that read the copy read its source instead. Stops at
- * the first step that writes to the copy. No step may write to the source during a call, so that it does not matter
- * when a thread reads it. An item is replaced only if each thread reads there exactly what it has copied itself,
- * because mscclpp_plan_works_in_place relies on this.
+ * Lets steps read the source of a copy in place of the copy. Step `copy` copies to item `target`. Later steps up to
+ * `end` - 1 that read the copy read its source instead. Stops at the first step that writes to the copy. No step may
+ * write to the source during a call, so that it does not matter when a thread reads it. An item is replaced only if
+ * each thread reads there exactly what it has copied itself, because mscclpp_plan_works_in_place relies on this.
  */
 static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint32_t end)
 {
@@ -150,9 +151,10 @@ static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint
 }
 
 /*
- * Item `target` of step `store` is overwritten in vain if a later step of the run overwrites all of it before any step
- * reads a part of it or overwrites only a part. The run ends before step `end`. Several blocks may share the chunks of
- * a step, so both steps must write the same part of them.
+ * Returns true if nobody reads what a step writes to one of its targets. Item `target` of step `store` is overwritten
+ * in vain if a later step of the run overwrites all of it before any step reads a part of it or overwrites only a part.
+ * The run ends before step `end`. Several blocks may share the chunks of a step, so both steps must write the same part
+ * of them.
  */
 static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t target, uint32_t end)
 {
@@ -182,9 +184,10 @@ static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t targ
 }
 
 /*
- * The run is the steps `begin` to `end` - 1. First lets steps read the originals of copies, then drops targets that
- * are overwritten before they are read, and steps that have nothing left to do. The order matters: a copy can be
- * dropped only after its readers have been changed. Only this rank's own memory is considered.
+ * Drops the copies of a run that nobody needs. The run is the steps `begin` to `end` - 1. First lets steps read the
+ * originals of copies, then drops targets that are overwritten before they are read, and steps that have nothing left
+ * to do. The order matters: a copy can be dropped only after its readers have been changed. Only this rank's own memory
+ * is considered.
  */
 static void drop_copies(fusion_t *fusion, uint32_t rank, uint32_t begin, uint32_t end)
 {
@@ -216,8 +219,9 @@ static void drop_copies(fusion_t *fusion, uint32_t rank, uint32_t begin, uint32_
 }
 
 /*
- * A thread may begin the second step before others have finished the first if both steps only read, if they use
- * different memory, or if each byte is handled by the same thread in both steps.
+ * Returns true if threads need not meet between two steps. A thread may begin the second step before others have
+ * finished the first if both steps only read, if they use different memory, or if each byte is handled by the same
+ * thread in both steps.
  */
 static bool need_no_meeting(const fusion_t *fusion, uint32_t before, uint32_t after)
 {
@@ -245,10 +249,10 @@ static bool need_no_meeting(const fusion_t *fusion, uint32_t before, uint32_t af
 }
 
 /*
- * Step `nop` of a run is a meeting. `since` is the first step after the last meeting that is kept before it. The steps
- * from `since` on are compared with the steps after the nop, up to the next nop or the end of the run. Steps after the
- * next nop are compared with all of these when that nop is examined. A nop with no step before the next nop or the end
- * is kept.
+ * Returns true if a meeting can be left out. Step `nop` of a run is a meeting. `since` is the first step after the last
+ * meeting that is kept before it. The steps from `since` on are compared with the steps after the nop, up to the next
+ * nop or the end of the run. Steps after the next nop are compared with all of these when that nop is examined. A nop
+ * with no step before the next nop or the end is kept.
  */
 static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, uint32_t end)
 {
@@ -266,8 +270,9 @@ static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, ui
 }
 
 /*
- * `is_clean` says that the threads have met just before the run, or that the run begins the program. Otherwise the
- * first meeting is kept, because it tells all threads that one of them has finished waiting before the run.
+ * Drops the meetings of a run that are not needed. `is_clean` says that the threads have met just before the run, or
+ * that the run begins the program. Otherwise the first meeting is kept, because it tells all threads that one of them
+ * has finished waiting before the run.
  *
  * `is_followed` says that the step after the run relies on the run's last meeting. Only the end of the program and a
  * barrier, which begins with a meeting, do not. A signal, for instance, is sent by a single thread, but announces what
@@ -297,8 +302,8 @@ static void drop_meetings(fusion_t *fusion, uint32_t begin, uint32_t end, bool i
 }
 
 /*
- * Two copies of the same data may become one step if neither changes the source. Nothing but steps that are left out
- * may be between the two.
+ * Returns true if two steps can become one. Two copies of the same data may become one step if neither changes the
+ * source. Nothing but steps that are left out may be between the two.
  */
 static bool can_join(const fusion_t *fusion, uint32_t before, uint32_t after)
 {
@@ -311,7 +316,10 @@ static bool can_join(const fusion_t *fusion, uint32_t before, uint32_t after)
            !writes(fusion, after, range_in(fusion, one, one->items));
 }
 
-/* A nop that is kept ends a group of copies, because can_join refuses it. */
+/*
+ * Joins the copies of a run that can become one step. A nop that is kept ends a group of copies, because can_join
+ * refuses it.
+ */
 static void join_copies(fusion_t *fusion, uint32_t begin, uint32_t end)
 {
     uint32_t head = end; /* the step that others may join; `end`: none */
@@ -398,8 +406,8 @@ static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, 
 }
 
 /*
- * The last run of a loop's body is followed by the next turn, which these functions do not look at. So runs in loops
- * stay as they are.
+ * Drops and joins steps in all runs of a rank's program. The last run of a loop's body is followed by the next turn,
+ * which these functions do not look at. So runs in loops stay as they are.
  */
 static void fuse_runs(fusion_t *fusion, uint32_t rank)
 {

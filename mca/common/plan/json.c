@@ -114,8 +114,8 @@ typedef struct {
 } builder_t;
 
 /*
- * Returns NULL if there is no memory (builder->no_memory), or if the string contains a zero byte (builder->why): later
- * code takes the string for a C string.
+ * Copies a string, with a terminating zero. Returns NULL if there is no memory (builder->no_memory), or if the string
+ * contains a zero byte (builder->why): later code takes the string for a C string.
  */
 static const char *keep_string(builder_t *builder, const void *text, size_t length)
 {
@@ -135,8 +135,8 @@ static const char *keep_string(builder_t *builder, const void *text, size_t leng
 }
 
 /*
- * If no array or object is open, the value is the root. Returns NULL if there is no memory (builder->no_memory), or if
- * there are too many values (builder->why).
+ * Appends a value to the array or object that is open. If no array or object is open, the value is the root. Returns
+ * NULL if there is no memory (builder->no_memory), or if there are too many values (builder->why).
  */
 static mscclpp_json_t *add_value(builder_t *builder, mscclpp_json_type_t type)
 {
@@ -296,8 +296,8 @@ static const yajl_callbacks callbacks = {.yajl_null = on_null,
                                          .yajl_end_array = on_end_of_container};
 
 /*
- * `error_offset` is the byte at which the parser stopped; lines and columns count from 1. If the builder has stopped
- * the parser, its reason is used, otherwise the first line of yajl's.
+ * Writes into `why` where and why the parser stopped. `error_offset` is the byte at which the parser stopped; lines and
+ * columns count from 1. If the builder has stopped the parser, its reason is used, otherwise the first line of yajl's.
  */
 static void describe_error(const mscclpp_yajl_t *yajl, yajl_handle parser, const builder_t *builder, const char *text,
                            size_t error_offset, char *why, size_t why_size)

@@ -163,7 +163,10 @@ static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscc
     }
 }
 
-/* file->chunks must be known. Packets are not noted as accesses, because each packet carries its own flag. */
+/*
+ * Notes how the plan uses one item. file->chunks must be known. Packets are not noted as accesses, because each packet
+ * carries its own flag.
+ */
 static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool are_packets,
                         bool writes)
 {
@@ -211,11 +214,11 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
 }
 
 /*
- * The plan must have passed mscclpp_plan_check, because its numbers are used as indices. Refuses a plan that has
- * neither input nor output. file->packets_may_order_stores becomes true if packets may have to order other stores. That
- * is possible if several blocks access a chunk and one of them writes it: a packet may be the only thing that tells a
- * block that the other is done. If there is no memory to find out, or if the plan is too large, it is true for every
- * plan with packets.
+ * Finds what callers have to know of a plan before they use it. The plan must have passed mscclpp_plan_check, because
+ * its numbers are used as indices. Refuses a plan that has neither input nor output. file->packets_may_order_stores
+ * becomes true if packets may have to order other stores. That is possible if several blocks access a chunk and one of
+ * them writes it: a packet may be the only thing that tells a block that the other is done. If there is no memory to
+ * find out, or if the plan is too large, it is true for every plan with packets.
  */
 static void survey_plan(mscclpp_plan_file_t *file)
 {
@@ -267,8 +270,8 @@ static void survey_plan(mscclpp_plan_file_t *file)
 }
 
 /*
- * Each blank and each byte that cannot be printed becomes '?', because the label goes into messages and rules. Refuses
- * the file if there is no memory.
+ * Makes the name that messages and rules have for the plan. Each blank and each byte that cannot be printed becomes
+ * '?', because the label goes into messages and rules. Refuses the file if there is no memory.
  */
 static void make_label(mscclpp_plan_file_t *file)
 {
@@ -429,7 +432,7 @@ const char *mscclpp_plan_library_misfit(const mscclpp_plan_file_t *file, bool on
     return file->multicast && !on_twin ? "its switch channels need multicast, which is not used on GPUs" : NULL;
 }
 
-/* The rule may be that of a fault or of a note. */
+/* Returns true if the report has a finding by this rule. The rule may be that of a fault or of a note. */
 static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 {
     for (int i = 0; i < report->count; ++i) {
@@ -466,9 +469,10 @@ static void simulate(mscclpp_plan_file_t *file, bool is_full)
 }
 
 /*
- * With `is_full`, the plan is refused if it does not pass the whole simulation. Otherwise the simulation only finds
- * out whether packets have to order other stores; if it fails, the result that they have to is stored. Sets
- * file->packets_order_stores. Nothing is stored for a refused plan. The caller holds the lock.
+ * Simulates the plan, unless a proof of it is kept. With `is_full`, the plan is refused if it does not pass the whole
+ * simulation. Otherwise the simulation only finds out whether packets have to order other stores; if it fails, the
+ * result that they have to is stored. Sets file->packets_order_stores. Nothing is stored for a refused plan. The caller
+ * holds the lock.
  */
 static void prove_once(mscclpp_plan_file_t *file, bool is_full)
 {

@@ -11,7 +11,10 @@ static mscclpp_yajl_t yajl;
 static bool is_open;
 static char refusal[256];
 
-/* The library stays open until the process ends. On failure `is_open` stays false, and `refusal` says why. */
+/*
+ * Opens the library, and finds its functions. The library stays open until the process ends. On failure `is_open` stays
+ * false, and `refusal` says why.
+ */
 static void open_library(void)
 {
     void *library = dlopen(MSCCLPP_YAJL_FILE, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

@@ -22,8 +22,8 @@ typedef struct {
 /* The helpers that append to the program set state->no_memory if there is no memory. They append nothing then. */
 
 /*
- * `list_p` is the address of the pointer to the list, which may have any type; memcpy accesses that pointer without
- * breaking the aliasing rules. If there is no memory, the list is unchanged.
+ * Makes room for one more entry of a list. `list_p` is the address of the pointer to the list, which may have any type;
+ * memcpy accesses that pointer without breaking the aliasing rules. If there is no memory, the list is unchanged.
  */
 static bool reserve_entry(lowering_t *state, void *list_p, uint32_t count, uint32_t *capacity_p, size_t size)
 {
@@ -45,8 +45,8 @@ static bool reserve_entry(lowering_t *state, void *list_p, uint32_t count, uint3
 }
 
 /*
- * The items and links that are appended next belong to the step. Returns NULL if there is no memory. The pointer is
- * valid only until the next step is appended.
+ * Appends a step, and returns it. The items and links that are appended next belong to the step. Returns NULL if there
+ * is no memory. The pointer is valid only until the next step is appended.
  */
 static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t step_code)
 {
@@ -197,8 +197,8 @@ static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const ms
 }
 
 /*
- * If all targets are on other nodes, the step has no targets and only waits for its sources, which are packets in that
- * case (rppkt).
+ * Appends the step of an operation that combines data. If all targets are on other nodes, the step has no targets and
+ * only waits for its sources, which are packets in that case (rppkt).
  */
 static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -229,8 +229,8 @@ uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_pl
 }
 
 /*
- * One step asks on all port channels of the operation that lead to other nodes. A channel without a pair gets no
- * signal, because no rank waits for it.
+ * Appends the step that asks the proxy for the operation's transfers. One step asks on all port channels of the
+ * operation that lead to other nodes. A channel without a pair gets no signal, because no rank waits for it.
  */
 static void lower_proxy_requests(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t step_code)
 {
@@ -253,7 +253,7 @@ static void lower_proxy_requests(lowering_t *state, const mscclpp_plan_op_t *op,
 }
 
 /*
- * `step_code` is MSCCLPP_DEV_PLAN_SIGNAL or MSCCLPP_DEV_PLAN_WAIT.
+ * Appends the step of a signal or a wait. `step_code` is MSCCLPP_DEV_PLAN_SIGNAL or MSCCLPP_DEV_PLAN_WAIT.
  *
  * A wait also covers channels from other nodes, because the proxy's signals arrive like any others. Signals to other
  * nodes become requests to the proxy, in a step of their own at the end. Nobody waits for a signal over a channel
@@ -288,7 +288,7 @@ static void lower_signals_or_waits(lowering_t *state, const mscclpp_plan_op_t *o
     }
 }
 
-/* All semaphores belong to this rank. */
+/* Appends the step of a release or an acquire. All semaphores belong to this rank. */
 static void lower_semaphores(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t step_code)
 {
     mscclpp_dev_plan_step_t *step = add_step(state, step_code);
@@ -302,7 +302,10 @@ static void lower_semaphores(lowering_t *state, const mscclpp_plan_op_t *op, uin
     }
 }
 
-/* A nop lets the block's threads meet, so a second one in a row would do nothing. */
+/*
+ * Appends a nop, unless the last step is one. A nop lets the block's threads meet, so a second one in a row would do
+ * nothing.
+ */
 static void add_nop(lowering_t *state)
 {
     const mscclpp_plan_program_t *program = state->program;
@@ -313,7 +316,10 @@ static void add_nop(lowering_t *state)
     }
 }
 
-/* An operation may end with a signal (pws) or with a signal and a flush (pwsf), which are lowered here, too. */
+/*
+ * Appends the steps of an operation that moves or combines data. An operation may end with a signal (pws) or with a
+ * signal and a flush (pwsf), which are lowered here, too.
+ */
 static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
@@ -350,7 +356,7 @@ static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
     }
 }
 
-/* A nop is a meeting of the block's threads. */
+/* Appends the steps of one operation. A nop is a meeting of the block's threads. */
 static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
 {
     mscclpp_plan_program_t *program = state->program;
@@ -402,8 +408,8 @@ static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
 }
 
 /*
- * Each pipeline becomes a loop around its operations. Stops at the first failure, which is in state->no_memory or
- * state->why.
+ * Appends the steps of all operations of a block. Each pipeline becomes a loop around its operations. Stops at the
+ * first failure, which is in state->no_memory or state->why.
  */
 static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
 {
@@ -441,7 +447,7 @@ static mscclpp_dev_plan_start_t current_position(const mscclpp_plan_program_t *p
     return (mscclpp_dev_plan_start_t){program->step_count, program->item_count, program->link_count};
 }
 
-/* `context` is a bool that becomes false if an operation writes to an input. */
+/* Notes if an operation writes to an input (mscclpp_plan_visit_fn_t): the bool at `context` then becomes false. */
 static void look_for_input_target(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                                   const mscclpp_plan_op_t *pipeline)
 {

@@ -14,8 +14,9 @@
 #define LINE 128 /* room for the line in a proof's file, bytes */
 
 /*
- * The folder may not exist yet. Returns false if the environment names no folder, or if the path is too long. In a
- * program with raised privileges, secure_getenv treats the environment as empty.
+ * Finds the folder of this user's proofs. The folder may not exist yet. Returns false if the environment names no
+ * folder, or if the path is too long. In a program with raised privileges, secure_getenv treats the environment as
+ * empty.
  */
 static bool find_folder(char *folder, size_t size)
 {
@@ -31,8 +32,8 @@ static bool find_folder(char *folder, size_t size)
 }
 
 /*
- * `path` has room for `size` bytes, and `line` for LINE bytes. Returns false if there is no folder for proofs, or if
- * the path is too long.
+ * Makes the path of a plan's proof, and the line that it has to contain. `path` has room for `size` bytes, and `line`
+ * for LINE bytes. Returns false if there is no folder for proofs, or if the path is too long.
  */
 static bool make_path_and_line(const mscclpp_plan_t *plan, const char *kind, char *path, size_t size, char *line)
 {
@@ -80,8 +81,8 @@ bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind)
 }
 
 /*
- * The folders are for this user alone. Failures show when the file is opened. Writes to `path` meanwhile; it is the
- * same afterwards.
+ * Makes the folders of a path. The folders are for this user alone. Failures show when the file is opened. Writes to
+ * `path` meanwhile; it is the same afterwards.
  */
 static void make_folders(char *path)
 {

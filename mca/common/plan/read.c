@@ -9,7 +9,10 @@
  * for messages.
  */
 
-/* `list` is the list of which the value is an entry. Keys of other generations of the format are refused. */
+/*
+ * Checks that the value is an object with allowed keys. `list` is the list of which the value is an entry. Keys of
+ * other generations of the format are refused.
+ */
 static bool check_object(mscclpp_plan_reader_t *reader, const char *list, const mscclpp_json_t *value)
 {
     return (value->type == MSCCLPP_JSON_OBJECT ||
@@ -19,9 +22,9 @@ static bool check_object(mscclpp_plan_reader_t *reader, const char *list, const 
 }
 
 /*
- * `table_p` is the address of the pointer to the table, which may have any type. The capacity is not stored, because
- * it is the power of two that follows from `count`. Old tables stay in the arena until the plan is freed. Returns
- * false, with the table unchanged, if there is no memory (reader->no_memory).
+ * Makes room for more entries of a table. `table_p` is the address of the pointer to the table, which may have any
+ * type. The capacity is not stored, because it is the power of two that follows from `count`. Old tables stay in the
+ * arena until the plan is freed. Returns false, with the table unchanged, if there is no memory (reader->no_memory).
  */
 static bool grow_table(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t more, size_t size, void *table_p)
 {
@@ -88,7 +91,7 @@ static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *arr
     return true;
 }
 
-/* The reader's place must be this block. */
+/* Reads one block of a rank. The reader's place must be this block. */
 static bool read_block(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_block_t *block)
 {
     const mscclpp_json_t *ops, *channels, *remotes;
@@ -117,8 +120,8 @@ static bool read_block(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
 }
 
 /*
- * All groups of the entry have the buffer type that the entry names. Whether the ranks exist is checked later
- * (check.c).
+ * Reads the ranks of one switch channel. All groups of the entry have the buffer type that the entry names. Whether the
+ * ranks exist is checked later (check.c).
  */
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, const mscclpp_json_t *object,
                        mscclpp_plan_group_t *group)
@@ -140,8 +143,8 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entr
 }
 
 /*
- * Each group of ranks in the entry becomes one switch channel of the rank, after the switch channels of earlier
- * entries.
+ * Reads the switch channels of one entry. Each group of ranks in the entry becomes one switch channel of the rank,
+ * after the switch channels of earlier entries.
  */
 static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, mscclpp_plan_rank_t *rank)
 {
@@ -167,8 +170,8 @@ static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *ent
 }
 
 /*
- * Memory and port channels get their peers; their pairs are found later (check.c), so they are -1 here. Each switch
- * channel gets its group of ranks.
+ * Reads the channels of a rank. Memory and port channels get their peers; their pairs are found later (check.c), so
+ * they are -1 here. Each switch channel gets its group of ranks.
  */
 static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
@@ -210,7 +213,7 @@ static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
     return true;
 }
 
-/* Whether the rank exists is checked later (check.c). */
+/* Reads one remote buffer. Whether the rank exists is checked later (check.c). */
 static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_remote_t *remote)
 {
     const mscclpp_json_t *types;
@@ -238,7 +241,7 @@ static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obj
     return true;
 }
 
-/* The list is optional. */
+/* Reads the semaphores of a rank. The list is optional. */
 static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
     bool is_valid = true;
@@ -267,7 +270,7 @@ static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t 
     return true;
 }
 
-/* The reader's place must be the rank, and moves on to its blocks. */
+/* Reads one rank. The reader's place must be the rank, and moves on to its blocks. */
 static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
     static const char *const keys[] = {"input_chunks", "output_chunks", "scratch_chunks"};
@@ -324,7 +327,7 @@ static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *objec
     return true;
 }
 
-/* If the key is absent and not required, *flag_p is unchanged. */
+/* Reads a bool into *flag_p. If the key is absent and not required, *flag_p is unchanged. */
 static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, const char *key, bool is_needed,
                       bool *flag_p)
 {
@@ -420,7 +423,7 @@ static bool read_gpu_addresses(mscclpp_plan_reader_t *reader, const mscclpp_json
     return true;
 }
 
-/* The reader's place always names the current rank, block and operation for the findings. */
+/* Reads the whole plan. The reader's place always names the current rank, block and operation for the findings. */
 static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
     const mscclpp_json_t *gpus, *rank;
@@ -466,7 +469,9 @@ static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     return read_gpu_addresses(reader, root, plan);
 }
 
-/* FNV-1a, with the high bits mixed in at the end, because proofs are named by the digest. */
+/*
+ * Returns a digest of the text. FNV-1a, with the high bits mixed in at the end, because proofs are named by the digest.
+ */
 static uint64_t digest_of(const char *text, size_t size)
 {
     uint64_t digest = 0xcbf29ce484222325u;

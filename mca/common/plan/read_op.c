@@ -6,7 +6,7 @@
 
 /* Here, too, functions return false once they have refused the file or run out of memory (reader.h). */
 
-/* `list` is the name of the list for messages. */
+/* Reads one source or target. `list` is the name of the list for messages. */
 static bool read_item(mscclpp_plan_reader_t *reader, const char *list, const mscclpp_json_t *value,
                       mscclpp_plan_item_t *item)
 {
@@ -42,7 +42,7 @@ static bool read_item(mscclpp_plan_reader_t *reader, const char *list, const msc
            mscclpp_plan_read_number32(reader, value, list, "size", MSCCLPP_PLAN_MAX_CHUNKS, &item->size);
 }
 
-/* A missing list counts as empty. */
+/* Reads a list of sources or targets. A missing list counts as empty. */
 static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *key,
                        mscclpp_plan_item_t **items_p, uint32_t *count_p)
 {
@@ -72,8 +72,8 @@ static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
 }
 
 /*
- * Without "tbg_info", the block does the whole operation, and tbg_size stays 0. Otherwise tb_id is checked to be less
- * than tbg_size, because later code uses it as an index.
+ * Reads which part of a shared operation the block does. Without "tbg_info", the block does the whole operation, and
+ * tbg_size stays 0. Otherwise tb_id is checked to be less than tbg_size, because later code uses it as an index.
  */
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_op_t *op)
 {
@@ -117,8 +117,8 @@ static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
 }
 
 /*
- * Also reads keys that the operation's kind does not use; they are ignored later. Until the kind is known, findings use
- * the operation's name from the file.
+ * Reads one operation. Also reads keys that the operation's kind does not use; they are ignored later. Until the kind
+ * is known, findings use the operation's name from the file.
  */
 static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool in_pipeline,
                     mscclpp_plan_op_t *op)

@@ -21,7 +21,7 @@ void mscclpp_plan_report_destroy(mscclpp_plan_report_t *report)
     mscclpp_plan_report_init(report);
 }
 
-/* The texts are not compared. */
+/* Returns true if the report has this finding already. The texts are not compared. */
 static bool is_known(const mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
                      mscclpp_plan_place_t place)
 {

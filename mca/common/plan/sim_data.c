@@ -59,8 +59,8 @@ static size_t first_cell_of(const mscclpp_sim_t *sim, uint32_t launch, uint32_t 
 }
 
 /*
- * One packet among its operands makes an operation a packet operation: it goes through plain operands in the order of
- * packets, too.
+ * Returns how threads divide the operation's data. One packet among its operands makes an operation a packet operation:
+ * it goes through plain operands in the order of packets, too.
  */
 static mscclpp_sim_map_t thread_map_of(const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -74,8 +74,8 @@ static mscclpp_sim_map_t thread_map_of(const mscclpp_plan_op_t *op, const mscclp
 }
 
 /*
- * A proxy moves data in place of the block if the targets are reached by ports. The first target is enough: an
- * operation that puts over ports has targets of peers only.
+ * Returns true if the proxy carries out the operation. A proxy moves data in place of the block if the targets are
+ * reached by ports. The first target is enough: an operation that puts over ports has targets of peers only.
  */
 static bool is_done_by_proxy(const mscclpp_plan_op_t *op)
 {
@@ -120,9 +120,10 @@ bool mscclpp_sim_source_covers(const mscclpp_sim_t *sim, const mscclpp_sim_block
 }
 
 /*
- * The record holds all that the block's threads know. In actor->thread, `strong` is not a clock; it is the number of
- * threads that know the entry. The caller holds one reference, and releases it after the operation. Each cell that
- * receives a packet holds a reference, too. Returns NULL, and sets sim->no_memory, if there is no memory.
+ * Makes the record of the packets that an operation writes. The record holds all that the block's threads know. In
+ * actor->thread, `strong` is not a clock; it is the number of threads that know the entry. The caller holds one
+ * reference, and releases it after the operation. Each cell that receives a packet holds a reference, too. Returns
+ * NULL, and sets sim->no_memory, if there is no memory.
  */
 static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint64_t length)
 {
@@ -175,9 +176,9 @@ typedef struct {
 } packet_run_t;
 
 /*
- * The receiver learns what the sender knew, and how far the sender had come. Only the threads that have read these
- * packets know it at first; after the next nop, all threads of the receiver do. Packets that the receiver sent itself
- * contain nothing new.
+ * Notes what the receiver learns from a run of packets. The receiver learns what the sender knew, and how far the
+ * sender had come. Only the threads that have read these packets know it at first; after the next nop, all threads of
+ * the receiver do. Packets that the receiver sent itself contain nothing new.
  */
 static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const packet_run_t *run)
 {
@@ -227,7 +228,7 @@ static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const
     actor->has_thread = actor->has_thread || threads > 0;
 }
 
-/* A proxy's packets count for the block that asked it. */
+/* Returns the number of the block that sent a packet. A proxy's packets count for the block that asked it. */
 static uint32_t sender_of(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *packet)
 {
     if (packet->agent < sim->block_count) {
@@ -237,8 +238,8 @@ static uint32_t sender_of(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *
 }
 
 /*
- * All of the packets must have arrived. Packets of one operation share one record (cell->packet), so a run ends where
- * that record changes.
+ * Notes what the actor learns from the packets that it reads. All of the packets must have arrived. Packets of one
+ * operation share one record (cell->packet), so a run ends where that record changes.
  */
 static void learn_from_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t first_cell, uint64_t count)
 {
@@ -288,7 +289,7 @@ static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *bl
                                           (mscclpp_sim_thread_t){(uint32_t)element, map});
 }
 
-/* NULL `packet`: a plain store. */
+/* Writes one element, plain or as a packet. NULL `packet`: a plain store. */
 static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t first_cell, uint64_t element,
                       mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {
@@ -392,8 +393,8 @@ static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
 }
 
 /*
- * The proxy moves packets unchanged. The operation must wait for packets that it forwards (rppkt), but not for packets
- * that its own block has written (ppkt).
+ * Hands the operation to the proxy. The proxy moves packets unchanged. The operation must wait for packets that it
+ * forwards (rppkt), but not for packets that its own block has written (ppkt).
  */
 static void ask_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {

@@ -87,8 +87,8 @@ void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const msc
 }
 
 /*
- * The list has one fact for each thread of each actor, with the latest clock, because a later clock implies all earlier
- * ones. If memory runs out, the fact is lost, and sim->no_memory ends the run.
+ * Adds a fact to the list. The list has one fact for each thread of each actor, with the latest clock, because a later
+ * clock implies all earlier ones. If memory runs out, the fact is lost, and sim->no_memory ends the run.
  */
 static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim_fact_t fact)
 {

@@ -103,8 +103,8 @@ static bool is_application(const mscclpp_sim_t *sim, uint32_t agent)
 }
 
 /*
- * Nothing orders the actor's current access and an earlier one. `earlier_writes` and `writes` say which of them are
- * writes. With `is_over_packet`, the current access overwrites a packet, which its reader may then miss.
+ * Reports a race. Nothing orders the actor's current access and an earlier one. `earlier_writes` and `writes` say which
+ * of them are writes. With `is_over_packet`, the current access overwrites a packet, which its reader may then miss.
  *
  * If the current access is made by an application, the finding is placed at the earlier access, because only that
  * belongs to the plan. After MAX_FAULTS faults, races are only counted.
@@ -149,8 +149,8 @@ static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
 }
 
 /*
- * Only packets order an earlier plain store before the current access. That is safe only if whoever executes the plan
- * orders such stores before packets.
+ * Reports that packets must order an earlier store. Only packets order an earlier plain store before the current
+ * access. That is safe only if whoever executes the plan orders such stores before packets.
  */
 static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier, size_t cell)
 {
@@ -163,8 +163,9 @@ static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier,
 }
 
 /*
- * `writes` says that the access is a write, and `is_packet` that it writes a packet. If only packets order the access
- * after a plain store, reports that the packets must order other stores.
+ * Checks that an access is ordered after the last write to the cell. `writes` says that the access is a write, and
+ * `is_packet` that it writes a packet. If only packets order the access after a plain store, reports that the packets
+ * must order other stores.
  */
 static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, size_t cell_index,
                               mscclpp_sim_thread_t thread, bool writes, bool is_packet)
@@ -184,10 +185,10 @@ static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *act
 }
 
 /*
- * To keep the list short, the new read replaces an earlier read of the same actor where that loses nothing:
- * everything that is ordered after the new read must also be ordered after the earlier one. That is so if all threads
- * have met in between (`synced`), or if the same thread made both reads. If memory runs out, sim->no_memory ends the
- * run.
+ * Adds a read to the list of the cell. To keep the list short, the new read replaces an earlier read of the same actor
+ * where that loses nothing: everything that is ordered after the new read must also be ordered after the earlier one.
+ * That is so if all threads have met in between (`synced`), or if the same thread made both reads. If memory runs out,
+ * sim->no_memory ends the run.
  */
 static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell,
                      mscclpp_sim_thread_t thread)

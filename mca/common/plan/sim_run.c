@@ -5,8 +5,8 @@
 #include "mca/common/plan/sim_run.h"
 
 /*
- * `proxies` are the proxies of the rank's port channels, in the run's list. Returns false if there is no memory;
- * free_run frees what was allocated.
+ * Makes the state of a rank's channels. `proxies` are the proxies of the rank's port channels, in the run's list.
+ * Returns false if there is no memory; free_run frees what was allocated.
  */
 static bool init_channels(mscclpp_sim_t *sim, uint32_t rank_number, mscclpp_sim_proxy_t *proxies)
 {
@@ -89,7 +89,10 @@ static bool allocate_run(mscclpp_sim_t *sim)
     return true;
 }
 
-/* Only a part of the memory may have been allocated. The rank's proxies belong to the run, and are not freed here. */
+/*
+ * Frees the state of a rank. Only a part of the memory may have been allocated. The rank's proxies belong to the run,
+ * and are not freed here.
+ */
 static void destroy_rank(const mscclpp_sim_t *sim, uint32_t rank_number)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
@@ -119,7 +122,7 @@ static void destroy_rank(const mscclpp_sim_t *sim, uint32_t rank_number)
     mscclpp_sim_actor_destroy(&rank->actor);
 }
 
-/* Only a part of the memory may have been allocated. */
+/* Frees the state of a run. Only a part of the memory may have been allocated. */
 static void free_run(mscclpp_sim_t *sim)
 {
     for (uint32_t rank_number = 0; sim->ranks != NULL && rank_number < sim->plan->rank_count; ++rank_number) {
@@ -143,7 +146,7 @@ static void free_run(mscclpp_sim_t *sim)
     free(sim->spare);
 }
 
-/* A xorshift generator, whose state must not be 0 and never becomes 0. */
+/* Returns the next random number. A xorshift generator, whose state must not be 0 and never becomes 0. */
 static uint64_t next_random(uint64_t *state)
 {
     *state ^= *state << 13;
@@ -153,9 +156,9 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /*
- * The order of actors and the numbers of operations are random, so that runs find races that one order hides. If
- * *random is 0, the order is fixed, and each actor continues until it must wait. Returns false if no actor could do
- * anything: all have ended, there is a deadlock, or memory has run out.
+ * Gives each actor one turn. The order of actors and the numbers of operations are random, so that runs find races that
+ * one order hides. If *random is 0, the order is fixed, and each actor continues until it must wait. Returns false if
+ * no actor could do anything: all have ended, there is a deadlock, or memory has run out.
  */
 static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 {

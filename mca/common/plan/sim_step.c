@@ -5,8 +5,8 @@
 #include "mca/common/plan/words.h"
 
 /*
- * `outer` is the operation itself, or the pipeline around it. A barrier begins when the block arrives. Returns false,
- * with nothing changed, if there is no memory.
+ * Begins the block's next operation. `outer` is the operation itself, or the pipeline around it. A barrier begins when
+ * the block arrives. Returns false, with nothing changed, if there is no memory.
  */
 static bool begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer)
 {
@@ -49,7 +49,10 @@ static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
     inbox->last_wait = (mscclpp_sim_access_t){block->actor.agent, block->actor.clock, i, MSCCLPP_SIM_ALONE, false};
 }
 
-/* All signals must have arrived (is_wait_ready). The block learns what the senders knew. */
+/*
+ * Takes the signals that a wait needs. All signals must have arrived (is_wait_ready). The block learns what the senders
+ * knew.
+ */
 static void take_signals(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -67,7 +70,10 @@ static void take_signals(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
     }
 }
 
-/* Over a port channel, the proxy sends the signal later. Over a memory channel, it arrives at once. */
+/*
+ * Sends a signal on each channel of the operation. Over a port channel, the proxy sends the signal later. Over a memory
+ * channel, it arrives at once.
+ */
 static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     double end = mscclpp_sim_end_time(sim, &block->actor);
@@ -106,7 +112,10 @@ static void learn_from_proxies(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, c
     }
 }
 
-/* An operation may name a semaphore several times, and then needs that value. */
+/*
+ * Returns true if all semaphores of an acquire have the value that it needs. An operation may name a semaphore several
+ * times, and then needs that value.
+ */
 static bool is_acquire_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
@@ -123,9 +132,9 @@ static bool is_acquire_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t
 }
 
 /*
- * is_acquire_ready must have returned true. Acquires beyond the initial value are served by the releases, in order:
- * acquire number initial_value + n takes the knowledge of release n, and frees it. That release has happened, because
- * the value was above 0.
+ * Acquires the operation's semaphores. is_acquire_ready must have returned true. Acquires beyond the initial value are
+ * served by the releases, in order: acquire number initial_value + n takes the knowledge of release n, and frees it.
+ * That release has happened, because the value was above 0.
  */
 static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
@@ -145,8 +154,9 @@ static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
 }
 
 /*
- * Each release passes on the knowledge of all releasers so far. If memory runs out, sim->no_memory ends the run. The
- * capacity is then still the old one, even if one of the two lists has already been enlarged.
+ * Releases the operation's semaphores. Each release passes on the knowledge of all releasers so far. If memory runs
+ * out, sim->no_memory ends the run. The capacity is then still the old one, even if one of the two lists has already
+ * been enlarged.
  */
 static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
@@ -180,7 +190,8 @@ static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
 }
 
 /*
- * A block that has arrived calls this function again at each step. Returns true if the block may continue.
+ * Lets the block arrive at a barrier, or ask whether the others have come. A block that has arrived calls this function
+ * again at each step. Returns true if the block may continue.
  *
  * The last block to arrive opens the barrier. All blocks at the barrier then share their knowledge. The other blocks
  * continue at their next step. A block that has continued may return to the same barrier before they do, so blocks
@@ -237,8 +248,8 @@ static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, co
 }
 
 /*
- * The next operation may be in the next turn of the pipeline. `outer` is the operation that the block has just done, or
- * the pipeline around it.
+ * Moves the block on to its next operation. The next operation may be in the next turn of the pipeline. `outer` is the
+ * operation that the block has just done, or the pipeline around it.
  */
 static void advance(const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 {
@@ -275,7 +286,10 @@ static bool begin_pipeline(const mscclpp_sim_t *sim, const mscclpp_plan_op_t *ou
     return true;
 }
 
-/* A barrier always counts as ready, because arrive_at_barrier itself makes the block wait. */
+/*
+ * Returns true if the operation need not wait. A barrier always counts as ready, because arrive_at_barrier itself makes
+ * the block wait.
+ */
 static bool is_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     switch (op->kind) {
@@ -299,9 +313,10 @@ static bool is_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msccl
 }
 
 /*
- * `outer` is the same operation as `op`, or the pipeline around it. Returns false if the block has to wait, or if there
- * is no memory. Then nothing has changed, except that the block may have arrived at a barrier. The clock is incremented
- * only when the operation is executed. For a block that waits at a barrier, that was done on arrival.
+ * Carries out the operation, or a part of it. `outer` is the same operation as `op`, or the pipeline around it. Returns
+ * false if the block has to wait, or if there is no memory. Then nothing has changed, except that the block may have
+ * arrived at a barrier. The clock is incremented only when the operation is executed. For a block that waits at a
+ * barrier, that was done on arrival.
  */
 static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer,
                     const mscclpp_plan_op_t *op)

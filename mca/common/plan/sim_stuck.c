@@ -6,7 +6,7 @@
 
 enum { MAX_LINES = 24 }; /* of the explanation; further blocks are not explained */
 
-/* The field `op` is -1 if the block has done all its operations. */
+/* Returns the place where the block waits. The field `op` is -1 if the block has done all its operations. */
 static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
 {
     const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
@@ -73,9 +73,9 @@ static bool provides_release(const mscclpp_sim_t *sim, uint32_t rank_number, con
 }
 
 /*
- * Only a possible sender is looked for: one that sends packets to chunks of that source, on the waiter's rank or over
- * any switch channel. Packets are stored only in scratch, so the types of buffers need not be compared. Which part of a
- * chunk the packets are for is ignored.
+ * Returns true if the operation could send packets that the waiter misses. Only a possible sender is looked for: one
+ * that sends packets to chunks of that source, on the waiter's rank or over any switch channel. Packets are stored only
+ * in scratch, so the types of buffers need not be compared. Which part of a chunk the packets are for is ignored.
  */
 static bool provides_packets(const mscclpp_sim_t *sim, uint32_t rank_number, const mscclpp_plan_op_t *op,
                              const mscclpp_sim_block_t *waiter, uint32_t operand_index)
@@ -178,7 +178,10 @@ static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
     }
 }
 
-/* block->missing_cell is the cell whose packet was missing at the block's last attempt. */
+/*
+ * Explains why a block waits for packets. block->missing_cell is the cell whose packet was missing at the block's last
+ * attempt.
+ */
 static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {

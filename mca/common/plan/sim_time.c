@@ -16,7 +16,10 @@ void mscclpp_sim_need(mscclpp_sim_t *sim, double time)
     sim->ready_at = time > sim->ready_at ? time : sim->ready_at;
 }
 
-/* A block gets at most `block_rate`, and at most an even share of the GPU's rate. */
+/*
+ * Returns the rate at which a block moves data. A block gets at most `block_rate`, and at most an even share of the
+ * GPU's rate.
+ */
 static double rate_of(double block_rate, double gpu_rate, uint32_t blocks)
 {
     double even_share = gpu_rate / (blocks > 0 ? blocks : 1);

@@ -7,7 +7,10 @@
 /* The first number of a sum is modulo this prime, so that no number of additions makes a contribution vanish. */
 static const uint64_t prime = ((uint64_t)1 << 61) - 1;
 
-/* The result looks random but depends on `bits` alone, so that the expected value can be computed again. */
+/*
+ * Returns a hash of the bits. The result looks random but depends on `bits` alone, so that the expected value can be
+ * computed again.
+ */
 static uint64_t mix(uint64_t bits)
 {
     bits += 0x9e3779b97f4a7c15u;
@@ -164,8 +167,9 @@ static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t val
 }
 
 /*
- * In the sum, the part of one rank may be missing or be there twice. Returns false if the value is not such a sum.
- * Always returns false for min and max, because repetitions do not change their result.
+ * Describes a sum that is right but for the part of one rank. In the sum, the part of one rank may be missing or be
+ * there twice. Returns false if the value is not such a sum. Always returns false for min and max, because repetitions
+ * do not change their result.
  */
 static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)

@@ -12,7 +12,7 @@ const mscclpp_plan_op_t *mscclpp_sim_current_op(const mscclpp_sim_t *sim, const 
     return op->kind == MSCCLPP_PLAN_OP_PIPELINE && block->turns > 0 ? &op->body[block->inner] : op;
 }
 
-/* The place is that of the block, even if the block's proxy acted. */
+/* Returns the place of an event. The place is that of the block, even if the block's proxy acted. */
 static mscclpp_plan_place_t place_of(const mscclpp_sim_t *sim, const mscclpp_sim_event_t *event)
 {
     const mscclpp_sim_block_t *block = &sim->blocks[event->block];

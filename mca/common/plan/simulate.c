@@ -184,9 +184,9 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
 }
 
 /*
- * 0 as `random` is the fixed order, in which each actor continues until it has to wait. `first_rank` is that of
- * mscclpp_sim_t. Buffers that are too large count as a fault. A lack of memory is not a fault; it only sets
- * report->no_memory.
+ * Simulates the plan once. 0 as `random` is the fixed order, in which each actor continues until it has to wait.
+ * `first_rank` is that of mscclpp_sim_t. Buffers that are too large count as a fault. A lack of memory is not a fault;
+ * it only sets report->no_memory.
  */
 static void run_once(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                      uint64_t random, uint32_t first_rank, mscclpp_plan_report_t *report,
@@ -210,7 +210,10 @@ static void run_once(const survey_t *survey, const mscclpp_plan_sim_options_t *o
     ++stats->runs;
 }
 
-/* A run tells apart the parts of only so many ranks, so an order may take several runs. */
+/*
+ * Returns the number of runs for one order of the actors. A run tells apart the parts of only so many ranks, so an
+ * order may take several runs.
+ */
 static uint32_t runs_of_order(const survey_t *survey)
 {
     return survey->has_min_or_max ? (survey->plan->rank_count - 1) / MSCCLPP_SIM_TOLD_APART + 1 : 1;

@@ -40,7 +40,10 @@ typedef struct {
     bool *moves;      /* by port channel, those of all ranks one after another: it is such a channel */
 } movers_t;
 
-/* A channel is counted only once, at its first operation that moves data. */
+/*
+ * Notes the port channels by which an operation moves data (mscclpp_plan_visit_fn_t). A channel is counted only once,
+ * at its first operation that moves data.
+ */
 static void note_movers(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
 {
@@ -60,7 +63,10 @@ static void note_movers(void *context, mscclpp_plan_place_t place, mscclpp_plan_
     }
 }
 
-/* Returns NULL if there is no memory. The caller frees the array. */
+/*
+ * Counts, for each rank, the port channels that move data. Returns NULL if there is no memory. The caller frees the
+ * array.
+ */
 static uint32_t *count_movers(const mscclpp_plan_t *plan)
 {
     size_t channels = 1;

@@ -2,7 +2,7 @@
 
 #include "mca/common/plan/words.h"
 
-/* A pipeline is visited before the operations of its body. */
+/* Visits all operations of a block. A pipeline is visited before the operations of its body. */
 static void visit_block(const mscclpp_plan_block_t *block, mscclpp_plan_place_t place, mscclpp_plan_visit_fn_t visit,
                         void *context)
 {

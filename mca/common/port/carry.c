@@ -15,9 +15,9 @@
 #define JOBS_MAX 65536u
 
 /*
- * The list is a ring, which is replaced by one of twice the size if it is full. Returns false, with nothing changed and
- * nothing logged, if the ring would exceed JOBS_MAX entries or if there is no memory. The trigger can then be added
- * later.
+ * Appends a trigger to those that wait on the channel. The list is a ring, which is replaced by one of twice the size
+ * if it is full. Returns false, with nothing changed and nothing logged, if the ring would exceed JOBS_MAX entries or
+ * if there is no memory. The trigger can then be added later.
  */
 static bool add_waiting(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_job_t *job)
 {
@@ -44,8 +44,9 @@ static bool add_waiting(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_jo
 }
 
 /*
- * A put uses bytes of both regions, an add uses bytes of the peer's region only, and a signal or a flush uses none. The
- * offsets of kernels are always checked, because a wrong offset could make a transport write anywhere.
+ * Checks that a request stays within the regions. A put uses bytes of both regions, an add uses bytes of the peer's
+ * region only, and a signal or a flush uses none. The offsets of kernels are always checked, because a wrong offset
+ * could make a transport write anywhere.
  */
 static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_proxy_channel_t *channel,
                                     const mscclpp_dev_request_t *request)
@@ -78,9 +79,9 @@ static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_
 }
 
 /*
- * Kernels may then overwrite the sources of all triggers before `position` in the FIFO. The published position never
- * decreases. It is stored in release order, because the host must have finished reading the sources before a kernel
- * overwrites them.
+ * Tells kernels how far the channel is flushed. Kernels may then overwrite the sources of all triggers before
+ * `position` in the FIFO. The published position never decreases. It is stored in release order, because the host must
+ * have finished reading the sources before a kernel overwrites them.
  */
 static void publish_flushed(mscclpp_proxy_channel_t *channel, uint64_t position)
 {
@@ -91,8 +92,9 @@ static void publish_flushed(mscclpp_proxy_channel_t *channel, uint64_t position)
 }
 
 /*
- * When the flush ends, the trigger at `position` is published as flushed. If two flushes are in progress, the new flush
- * replaces the second one, which it includes. With MSCCLPP_IN_PROGRESS or an error nothing has changed.
+ * Begins a flush of the channel's connection. When the flush ends, the trigger at `position` is published as flushed.
+ * If two flushes are in progress, the new flush replaces the second one, which it includes. With MSCCLPP_IN_PROGRESS or
+ * an error nothing has changed.
  */
 static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t position)
 {
@@ -145,8 +147,8 @@ static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
 }
 
 /*
- * Returns MSCCLPP_IN_PROGRESS if the function must be called again with the same trigger. An error of the handler is
- * logged here.
+ * Calls the function that the application has set for the channel. Returns MSCCLPP_IN_PROGRESS if the function must be
+ * called again with the same trigger. An error of the handler is logged here.
  */
 static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                      const mscclpp_proxy_job_t *job)
@@ -257,8 +259,8 @@ static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_prox
 }
 
 /*
- * A trigger that was pushed for a destroyed channel is ignored. The check for that comes first, because a new channel
- * may already have the same number.
+ * Carries out a trigger, or lets it wait on its channel. A trigger that was pushed for a destroyed channel is ignored.
+ * The check for that comes first, because a new channel may already have the same number.
  *
  * Returns MSCCLPP_OK if the trigger can be removed from the FIFO. Returns MSCCLPP_IN_PROGRESS if it must stay there
  * because no further trigger can wait on its channel.

@@ -137,7 +137,7 @@ static mscclpp_status_t get_flushed_word(mscclpp_proxy_t *proxy, uint32_t number
     return MSCCLPP_OK;
 }
 
-/* With the first reference, rounds begin to make progress on the transport. */
+/* Takes a reference to the transport. With the first reference, rounds begin to make progress on the transport. */
 static mscclpp_status_t use_transport(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
 {
     mscclpp_proxy_transport_t *transports;
@@ -164,7 +164,7 @@ static mscclpp_status_t use_transport(mscclpp_proxy_t *proxy, const mscclpp_port
     return MSCCLPP_OK;
 }
 
-/* After the last reference, rounds make no more progress on the transport. */
+/* Gives back a reference to the transport. After the last reference, rounds make no more progress on the transport. */
 static void leave_transport(mscclpp_proxy_t *proxy, const mscclpp_transport_t *transport)
 {
     uint32_t i = 0;
@@ -190,8 +190,8 @@ static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp
 }
 
 /*
- * After a failure the number is still free. Tables that have grown, and a page of `flushed` words that was allocated,
- * are kept for later channels. The caller holds the lock.
+ * Makes a channel under a free number. After a failure the number is still free. Tables that have grown, and a page of
+ * `flushed` words that was allocated, are kept for later channels. The caller holds the lock.
  */
 static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                       mscclpp_dev_port_channel_t *channel_p)
@@ -278,7 +278,10 @@ static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
     }
 }
 
-/* The triggers that wait on the channel are dropped. The caller holds the lock, or destroys the proxy. */
+/*
+ * Frees the channel and its number. The triggers that wait on the channel are dropped. The caller holds the lock, or
+ * destroys the proxy.
+ */
 static void destroy_channel(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
     mscclpp_proxy_mark_idle(proxy, channel);

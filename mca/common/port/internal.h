@@ -116,7 +116,10 @@ struct mscclpp_proxy {
     uint32_t transport_capacity;
 };
 
-/* Until it has the lock, the caller counts as a waiter, so that the proxy's thread lets the caller go first. */
+/*
+ * Takes the proxy's lock. Until it has the lock, the caller counts as a waiter, so that the proxy's thread lets the
+ * caller go first.
+ */
 static inline void mscclpp_proxy_lock(mscclpp_proxy_t *proxy)
 {
     __atomic_fetch_add(&proxy->lock_waiters, 1, __ATOMIC_ACQ_REL);

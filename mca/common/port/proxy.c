@@ -35,8 +35,8 @@ _Static_assert(MSCCLPP_DEV_MAX_BLOCKS < LAUNCH_BLOCKS, "the number of blocks fit
 #define NS_PER_SECOND 1000000000
 
 /*
- * Only the first failure is kept. The kernels are told before it is stored, so a thread that sees the failure knows
- * that they have been told. The caller holds the lock.
+ * Stores the failure, and tells the kernels to give up. Only the first failure is kept. The kernels are told before it
+ * is stored, so a thread that sees the failure knows that they have been told. The caller holds the lock.
  */
 static void record_failure(mscclpp_proxy_t *proxy, mscclpp_status_t status)
 {
@@ -55,7 +55,7 @@ static bool is_idle(const mscclpp_proxy_t *proxy)
            mscclpp_mailbox_all_ended(proxy->mailbox, (uint32_t)(launch % LAUNCH_BLOCKS), launch / LAUNCH_BLOCKS);
 }
 
-/* Kernels may push at any time (mscclpp_proxy_watch). */
+/* Returns true while kernels may push at any time (mscclpp_proxy_watch). */
 static bool is_watching(const mscclpp_proxy_t *proxy)
 {
     return __atomic_load_n(&proxy->is_watching, __ATOMIC_RELAXED);
@@ -96,7 +96,10 @@ static void nap(mscclpp_proxy_t *proxy, double idle_seconds)
     (void)pthread_cond_timedwait(&proxy->work_comes, &proxy->lock, &deadline);
 }
 
-/* The value changes at most once, from false to true, and other threads may read it at that moment. */
+/*
+ * Returns true if a thread of the proxy's own drives it. The value changes at most once, from false to true, and other
+ * threads may read it at that moment.
+ */
 static bool is_threaded(const mscclpp_proxy_t *proxy)
 {
     return __atomic_load_n(&proxy->threaded, __ATOMIC_ACQUIRE);
@@ -117,8 +120,9 @@ static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 }
 
 /*
- * If no operation is in flight, the round also hands over to the network the transfers that finished operations left
- * behind. `unsettled` then tells whether some transfers are still not handed over. The caller holds the lock.
+ * Carries out one round. If no operation is in flight, the round also hands over to the network the transfers that
+ * finished operations left behind. `unsettled` then tells whether some transfers are still not handed over. The caller
+ * holds the lock.
  */
 static void run_regular_round(mscclpp_proxy_t *proxy)
 {
@@ -140,8 +144,8 @@ static void run_regular_round(mscclpp_proxy_t *proxy)
 }
 
 /*
- * The thread holds the lock when it looks for work and falls asleep, and a thread that brings work signals under the
- * lock. So no wake-up is lost.
+ * Runs rounds while there is work, and sleeps otherwise. The thread holds the lock when it looks for work and falls
+ * asleep, and a thread that brings work signals under the lock. So no wake-up is lost.
  */
 static void *thread_main(void *argument)
 {
@@ -274,7 +278,7 @@ void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
     }
 }
 
-/* The caller holds the lock. */
+/* Starts the proxy's thread, if it does not run yet. The caller holds the lock. */
 static mscclpp_status_t ensure_thread(mscclpp_proxy_t *proxy)
 {
     mscclpp_status_t status = failure_of(proxy);

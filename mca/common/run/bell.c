@@ -34,7 +34,7 @@ uint32_t mscclpp_bell_coll(const mscclpp_dev_launch_t *launch)
                                         mscclpp_bell_is_varied(launch) ? 0 : coll->stride - coll->common.bytes);
 }
 
-/* Block `i` of both lists in one, of which the list of blocks to send is first. */
+/* Returns a block of the call's lists. Block `i` of both lists in one, of which the list of blocks to send is first. */
 static const mscclpp_dev_block_t *block_of(const mscclpp_dev_blocks_args_t *blocks, uint32_t i)
 {
     const uint32_t nranks = blocks->coll.common.nranks;
@@ -54,7 +54,10 @@ void mscclpp_bell_write_lists(mscclpp_dev_mailbox_t *mailbox, const mscclpp_dev_
     }
 }
 
-/* Returns false if the words of the bell have no room for the lists, because an offset or a size is too large. */
+/*
+ * Writes the call's lists of blocks into the bell. Returns false if the words of the bell have no room for the lists,
+ * because an offset or a size is too large.
+ */
 static bool ring_lists(mscclpp_dev_mailbox_t *mailbox, uint64_t flag, const mscclpp_dev_blocks_args_t *blocks)
 {
     const uint32_t count = 2 * blocks->coll.common.nranks;

@@ -6,7 +6,10 @@
 #include "mca/common/base/mailbox.h"
 #include "mca/common/run/runner.h"
 
-/* If `willing` is false, exports nothing, and so no rank maps any buffer in this exchange. */
+/*
+ * Writes the handles of this rank's buffers on its line of the board. If `willing` is false, exports nothing, and so no
+ * rank maps any buffer in this exchange.
+ */
 static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *mine, const void *in, void *out,
                        bool willing)
 {
@@ -47,9 +50,9 @@ static void drop_mappings(mscclpp_mapping_t **mappings, int count)
 }
 
 /*
- * Returns false if any rank's buffers cannot be exported, because then no rank maps anything, or if a peer's buffer
- * cannot be mapped here. The caller has to give back the *count_p mappings in `mappings` in any case. The reason is not
- * returned, because the ranks then use another algorithm.
+ * Maps the buffers of all peers. Returns false if any rank's buffers cannot be exported, because then no rank maps
+ * anything, or if a peer's buffer cannot be mapped here. The caller has to give back the *count_p mappings in
+ * `mappings` in any case. The reason is not returned, because the ranks then use another algorithm.
  */
 static bool map_all(mscclpp_runner_t *runner, const void *in, void *out, mscclpp_mapping_t **mappings, int *count_p,
                     const char **peer_in, char **peer_out)

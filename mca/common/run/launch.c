@@ -66,8 +66,9 @@ typedef struct {
 } inline_wait_t;
 
 /*
- * The kernel calls this function from time to time, with an inline_wait_t as `context`, because no other thread makes
- * progress meanwhile. After the first failure it does nothing: the kernel sees `abort` and leaves.
+ * Takes one turn of the wait while the calling thread itself runs the kernel. The kernel calls this function from time
+ * to time, with an inline_wait_t as `context`, because no other thread makes progress meanwhile. After the first
+ * failure it does nothing: the kernel sees `abort` and leaves.
  */
 static void take_inline_turn(void *context)
 {
@@ -144,8 +145,8 @@ static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_
 }
 
 /*
- * A ring is missed if the lingering kernel left before it saw the doorbell. The missed operation is no longer counted,
- * because no kernel reports its end.
+ * Launches a kernel for an operation whose ring was missed. A ring is missed if the lingering kernel left before it saw
+ * the doorbell. The missed operation is no longer counted, because no kernel reports its end.
  */
 static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                           const char *what)
@@ -155,7 +156,10 @@ static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclp
     return start_operation(runner, launch, what);
 }
 
-/* The application may wait for a small call in these turns, whose end polls notice sooner than turns. */
+/*
+ * Polls the mailbox before each turn to other fibers. The application may wait for a small call in these turns, whose
+ * end polls notice sooner than turns.
+ */
 static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
 {
     uint32_t polls;
@@ -165,7 +169,8 @@ static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
 }
 
 /*
- * If anything fails in the meantime, tells the kernel to leave, waits for that, and returns the error.
+ * Waits for the end of the operation. If anything fails in the meantime, tells the kernel to leave, waits for that, and
+ * returns the error.
  *
  * The wait spins on the mailbox, and calls the pump at each poll. Only at certain polls does it look for a missed ring,
  * make progress, and ask the runtime whether the kernel still runs. On the twin it does not spin, because the kernel's
@@ -215,8 +220,9 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
 }
 
 /*
- * The operation has ended. As far as that graph goes, its memory may be freed. Released, so that whoever frees the
- * memory does so after all that the graph's thread did (mscclpp_runner_is_captured).
+ * Takes a captured operation off the runner's count. The operation has ended. As far as that graph goes, its memory may
+ * be freed. Released, so that whoever frees the memory does so after all that the graph's thread did
+ * (mscclpp_runner_is_captured).
  */
 static void forget_captured(void *context)
 {

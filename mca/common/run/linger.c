@@ -143,7 +143,10 @@ void mscclpp_linger_clear(mscclpp_runner_t *runner)
     }
 }
 
-/* Another team may have taken the device since the launch. Then the kernel must leave at once. */
+/*
+ * Allows rings of the lingering kernel with this number. Another team may have taken the device since the launch. Then
+ * the kernel must leave at once.
+ */
 static void allow_rings(mscclpp_runner_t *runner, uint64_t number)
 {
     pthread_mutex_lock(&lock);
@@ -154,7 +157,10 @@ static void allow_rings(mscclpp_runner_t *runner, uint64_t number)
     pthread_mutex_unlock(&lock);
 }
 
-/* Acquired, because the caller may next reuse or free memory that the kernel used. */
+/*
+ * Returns the number of the last lingering kernel that has left. Acquired, because the caller may next reuse or free
+ * memory that the kernel used.
+ */
 static uint64_t number_of_last_that_left(const mscclpp_runner_t *runner)
 {
     return __atomic_load_n(&runner->mailbox->left, __ATOMIC_ACQUIRE);
@@ -251,7 +257,10 @@ static uint32_t fewest_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_
     return suits_one_block(runner, launch) || runner->linger.wide_blocks <= 1 ? 1 : 2;
 }
 
-/* A kernel that needs more than one block gets at least `wide_blocks`, so that it can also serve later operations. */
+/*
+ * Returns the number of blocks of a lingering kernel that begins with this operation. A kernel that needs more than one
+ * block gets at least `wide_blocks`, so that it can also serve later operations.
+ */
 static uint32_t kernel_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     const uint32_t fewest = fewest_blocks(runner, launch);
@@ -322,8 +331,8 @@ static uint32_t count_reporting_blocks(const mscclpp_linger_t *linger, uint32_t 
 }
 
 /*
- * The kernel's blocks use the relay and the team's memory until it has left. Returns false if it does not leave within
- * `seconds`.
+ * Waits until the lingering kernel has left. The kernel's blocks use the relay and the team's memory until it has left.
+ * Returns false if it does not leave within `seconds`.
  */
 static bool await_leaving(const mscclpp_runner_t *runner, double seconds)
 {
@@ -354,8 +363,9 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner)
 }
 
 /*
- * Called before a launch after which the last lingering kernel is not rung any more. A missed ring counts as well: the
- * kernel left too early, but the call did come.
+ * Notes for the history how many calls the last lingering kernel served. Called before a launch after which the last
+ * lingering kernel is not rung any more. A missed ring counts as well: the kernel left too early, but the call did
+ * come.
  */
 static void note_kernel(mscclpp_linger_t *linger, bool was_missed)
 {
@@ -366,8 +376,8 @@ static void note_kernel(mscclpp_linger_t *linger, bool was_missed)
 }
 
 /*
- * Lingering does not pay for zero-copy operations that use more buffers than there are sets: a new kernel would have to
- * replace the old one for each operation.
+ * Returns true if a kernel should linger after this operation. Lingering does not pay for zero-copy operations that use
+ * more buffers than there are sets: a new kernel would have to replace the old one for each operation.
  */
 static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *launch)
 {
@@ -376,9 +386,10 @@ static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_laun
 }
 
 /*
- * The operation is the kernel's first one. If the previous lingering kernel does not leave in time, launches an
- * ordinary kernel and leaves *reporting_blocks_p unchanged. In a team that spans nodes, all operations that can_serve
- * accepts have the arguments of kernels that span nodes, which makes the cast valid.
+ * Launches a kernel that serves the operation and then lingers. The operation is the kernel's first one. If the
+ * previous lingering kernel does not leave in time, launches an ordinary kernel and leaves *reporting_blocks_p
+ * unchanged. In a team that spans nodes, all operations that can_serve accepts have the arguments of kernels that span
+ * nodes, which makes the cast valid.
  */
 static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                                          uint32_t *reporting_blocks_p)

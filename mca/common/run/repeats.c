@@ -13,7 +13,7 @@ static bool is_same(const mscclpp_dev_launch_t *first, const mscclpp_dev_launch_
            memcmp(first->args, second->args, mscclpp_dev_args_size(first->kernel)) == 0;
 }
 
-/* The kernel of the entry's launch must have ended. */
+/* Frees what the entry has prepared. The kernel of the entry's launch must have ended. */
 static void clear_entry(mscclpp_repeat_t *entry, const mscclpp_gpu_ops_t *gpu)
 {
     if (entry->prepared != NULL) {

@@ -76,8 +76,9 @@ mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner)
 }
 
 /*
- * A kernel that was rung may run in a stream that another team uses by now, so that stream cannot be asked. But a
- * failed device reports the failure in every stream. Asks through a stream of the pool.
+ * Returns the device's error, if it has failed. A kernel that was rung may run in a stream that another team uses by
+ * now, so that stream cannot be asked. But a failed device reports the failure in every stream. Asks through a stream
+ * of the pool.
  */
 static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
 {

@@ -7,8 +7,8 @@
 #include "mca/common/team/queue.h"
 
 /*
- * Each chunk of the program's buffers is a block. If `count` is 0, the sizes in the result are not valid, but then the
- * caller does not run the plan.
+ * Describes a run of a plan that a program names. Each chunk of the program's buffers is a block. If `count` is 0, the
+ * sizes in the result are not valid, but then the caller does not run the plan.
  */
 static mscclpp_by_plan_t describe(const mscclpp_team_t *team, mscclpp_team_plan_t *plan,
                                   const mscclpp_by_name_args_t *args)
@@ -39,7 +39,10 @@ typedef struct {
     uint64_t length; /* bytes; 0: the plan does not use the buffer on this rank */
 } place_t;
 
-/* The copy also keeps bytes of an output that the plan does not write. */
+/*
+ * Replaces a buffer that kernels cannot reach by a copy. The copy also keeps bytes of an output that the plan does not
+ * write.
+ */
 static mscclpp_status_t replace(mscclpp_runner_t *runner, place_t *place)
 {
     mscclpp_reach_t reach = MSCCLPP_REACH_HOME;

@@ -45,7 +45,7 @@ static bool is_dense(const plan_run_t *run)
     return run->call->dtype < MSCCLPP_DTYPE_SHORT_INT;
 }
 
-/* A queued call uses the application's stream. */
+/* Takes a stream for the run. A queued call uses the application's stream. */
 static mscclpp_status_t ensure_stream(const plan_run_t *run)
 {
     return run->app_stream != NULL ? MSCCLPP_OK : mscclpp_runner_take_stream(&run->team->runner);
@@ -63,13 +63,13 @@ static mscclpp_status_t copy(const plan_run_t *run, void *to, const void *from, 
                                    : runner->gpu->copy(runner->stream, to, from, bytes);
 }
 
-/* The buffer has one block for each rank. */
+/* Returns where this rank's block begins. The buffer has one block for each rank. */
 static uint64_t offset_of_own_block(const plan_run_t *run, uint64_t stride)
 {
     return (uint64_t)run->team->group.oob.rank * stride;
 }
 
-/* In an all-gather in place, the input is this rank's block of the output. */
+/* Returns true if the call works in place. In an all-gather in place, the input is this rank's block of the output. */
 static bool is_in_place(const plan_run_t *run)
 {
     const mscclpp_by_plan_t *call = run->call;
@@ -79,8 +79,8 @@ static bool is_in_place(const plan_run_t *run)
 }
 
 /*
- * The distance between blocks (stride) may differ between the two buffers. If it is equal, a single copy is enough,
- * which also copies the bytes between the blocks.
+ * Copies blocks between two buffers. The distance between blocks (stride) may differ between the two buffers. If it is
+ * equal, a single copy is enough, which also copies the bytes between the blocks.
  */
 static mscclpp_status_t copy_blocks(const plan_run_t *run, char *to, uint64_t to_stride, const char *from,
                                     uint64_t from_stride, uint64_t blocks)
@@ -158,8 +158,8 @@ static uint32_t count_threads(const plan_run_t *run)
 }
 
 /*
- * Each block has `bytes` bytes of data, and blocks are `stride` bytes apart. Waits for the end of the kernel unless the
- * call is queued.
+ * Launches the plan's kernel. Each block has `bytes` bytes of data, and blocks are `stride` bytes apart. Waits for the
+ * end of the kernel unless the call is queued.
  */
 static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
 {
@@ -201,8 +201,8 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
 }
 
 /*
- * If the host waits for the call, all ranks meet first, because the kernel must not wait for a late rank. The meeting
- * may take a slot, which is given back here in any case.
+ * Launches the plan's kernel once it may start. If the host waits for the call, all ranks meet first, because the
+ * kernel must not wait for a late rank. The meeting may take a slot, which is given back here in any case.
  */
 static mscclpp_status_t meet_and_launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
 {
@@ -221,8 +221,8 @@ static mscclpp_status_t meet_and_launch(plan_run_t *run, uint64_t stride, uint64
 }
 
 /*
- * The plan's own memory must already be large enough. Returns when the output is complete or, in a queued call, when
- * all work is queued.
+ * Runs the plan on copies of the call's buffers. The plan's own memory must already be large enough. Returns when the
+ * output is complete or, in a queued call, when all work is queued.
  */
 static mscclpp_status_t run_apart(plan_run_t *run)
 {
@@ -265,8 +265,8 @@ static mscclpp_status_t run_apart(plan_run_t *run)
 }
 
 /*
- * *served_p is false, with the buffers unchanged, if there is no memory, or if elements have padding. An error breaks
- * the team.
+ * Serves the call by a run on copies, with the plan's memory made large enough. *served_p is false, with the buffers
+ * unchanged, if there is no memory, or if elements have padding. An error breaks the team.
  */
 static mscclpp_status_t serve_apart(plan_run_t *run, bool *served_p)
 {
@@ -394,7 +394,10 @@ static mscclpp_status_t serve(plan_run_t *run, bool *served_p)
     return status;
 }
 
-/* A chunk is rounded up to whole units, so a padded block may be larger than the call's block. */
+/*
+ * Describes a run of the plan for the call. A chunk is rounded up to whole units, so a padded block may be larger than
+ * the call's block.
+ */
 static plan_run_t describe(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 {
     const mscclpp_plan_file_t *file = call->plan->file;

@@ -20,13 +20,13 @@ static mscclpp_status_t copy(const mscclpp_coll_task_t *task, void *to, const vo
     return task->queued ? gpu->put(task->stream, to, from, size) : gpu->copy(task->stream, to, from, size);
 }
 
-/* The host does not wait for a queued call. */
+/* Waits until the output is complete. The host does not wait for a queued call. */
 static mscclpp_status_t await_output(const mscclpp_coll_task_t *task)
 {
     return task->queued ? MSCCLPP_OK : mscclpp_runner_await_stream(&task->team->runner);
 }
 
-/* The graph uses the stand-ins of a recorded call at each launch. */
+/* Returns true if the call is recorded in a graph. The graph uses the stand-ins of a recorded call at each launch. */
 static bool is_recorded(const mscclpp_coll_task_t *task)
 {
     return task->queued && task->team->runner.is_recording;
@@ -47,8 +47,8 @@ static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, bool is_input, 
 }
 
 /*
- * The copy is packed if the input has holes. An empty input is not replaced, since its address may be invalid. After an
- * error, mscclpp_coll_restore_buffers frees the copy.
+ * Copies the input to a stand-in that kernels can read. The copy is packed if the input has holes. An empty input is
+ * not replaced, since its address may be invalid. After an error, mscclpp_coll_restore_buffers frees the copy.
  */
 static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
 {
@@ -255,7 +255,7 @@ static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
     return status == MSCCLPP_OK ? await_output(task) : status;
 }
 
-/* Memory of calls in graphs stays for the graph's next launch. */
+/* Frees a stand-in. Memory of calls in graphs stays for the graph's next launch. */
 static void free_stand_in(const mscclpp_coll_task_t *task, void *stand_in)
 {
     if (!is_recorded(task)) {

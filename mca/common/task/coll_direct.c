@@ -169,7 +169,7 @@ void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direc
     }
 }
 
-/* `a` and `b` are not both 0. */
+/* Returns the greatest common divisor. `a` and `b` are not both 0. */
 static uint64_t gcd(uint64_t a, uint64_t b)
 {
     while (b != 0) {

@@ -55,7 +55,7 @@ static mscclpp_status_t take_streams(engines_t *engines, int wanted)
     return status;
 }
 
-/* If the team is stuck, work may be left in the streams, so they are leaked. */
+/* Gives back the streams. If the team is stuck, work may be left in the streams, so they are leaked. */
 static void give_streams(engines_t *engines)
 {
     const mscclpp_team_t *team = engines->task->team;
@@ -83,9 +83,9 @@ static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct
 }
 
 /*
- * The copies of one piece are in one stream and therefore run in order, so a piece is passed on only after it has
- * arrived. Pieces in other streams are copied at the same time. The root has nothing to copy. After an error, some
- * copies may have started.
+ * Starts the copies of a broadcast, which pass from rank to rank. The copies of one piece are in one stream and
+ * therefore run in order, so a piece is passed on only after it has arrived. Pieces in other streams are copied at the
+ * same time. The root has nothing to copy. After an error, some copies may have started.
  */
 static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {
@@ -111,7 +111,7 @@ static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct
     return status;
 }
 
-/* After an error, other copies may still be in progress (settle_copies). */
+/* Waits for the end of this rank's copies. After an error, other copies may still be in progress (settle_copies). */
 static mscclpp_status_t await_copies(const engines_t *engines)
 {
     mscclpp_team_t *team = engines->task->team;
@@ -132,8 +132,9 @@ static mscclpp_status_t await_copies(const engines_t *engines)
 }
 
 /*
- * After a failure, buffers must not be freed or unmapped while an engine uses them. If a copy fails or does not end
- * within SETTLE_TIME, marks the team as stuck, so that they are kept.
+ * Waits, after a failure, for copies that are in progress. After a failure, buffers must not be freed or unmapped while
+ * an engine uses them. If a copy fails or does not end within SETTLE_TIME, marks the team as stuck, so that they are
+ * kept.
  */
 static void settle_copies(const engines_t *engines)
 {

@@ -82,7 +82,7 @@ static const void *shared_in(const mscclpp_coll_task_t *task)
     return MSCCLPP_DEV_COMBINES(task->pattern) && mscclpp_coll_span(task, true) > 0 ? task->in : NULL;
 }
 
-/* NULL if peers do not access the output. */
+/* Returns the memory that this rank shares as its output. NULL if peers do not access the output. */
 static void *shared_out(const mscclpp_coll_task_t *task)
 {
     switch (task->pattern) {
@@ -97,8 +97,8 @@ static void *shared_out(const mscclpp_coll_task_t *task)
 }
 
 /*
- * If blocks differ in size, also writes where each peer's block belongs in the output, since only the receiver knows.
- * Waits until all ranks have done so.
+ * Publishes the handles of this rank's buffers for its peers. If blocks differ in size, also writes where each peer's
+ * block belongs in the output, since only the receiver knows. Waits until all ranks have done so.
  */
 static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task)
 {
@@ -149,7 +149,7 @@ static mscclpp_status_t map_buffer(mscclpp_team_t *team, const mscclpp_gpu_handl
     return status;
 }
 
-/* The caller has to give back the mappings in `mappings`, also after an error. */
+/* Maps the buffers of one rank. The caller has to give back the mappings in `mappings`, also after an error. */
 static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_mapping_t **mappings, int *count)
 {
     mscclpp_team_t *team = task->team;

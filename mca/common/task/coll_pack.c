@@ -25,7 +25,7 @@ static uint32_t width_of(const mscclpp_coll_pack_t *pack, const mscclpp_coll_pie
     return width;
 }
 
-/* On the twin, the kernel has one thread. */
+/* Launches the kernel that packs or unpacks. On the twin, the kernel has one thread. */
 static mscclpp_status_t launch_pack(const mscclpp_coll_task_t *task, const mscclpp_dev_pack_args_t *args,
                                     uint64_t bytes)
 {
@@ -77,8 +77,8 @@ static mscclpp_status_t copy_runs(mscclpp_team_t *team, const mscclpp_coll_pack_
 }
 
 /*
- * A launch takes up to MSCCLPP_DEV_PACK_PIECES pieces of every element, so a layout with more pieces takes several
- * launches.
+ * Packs or unpacks the data of one layout. A launch takes up to MSCCLPP_DEV_PACK_PIECES pieces of every element, so a
+ * layout with more pieces takes several launches.
  */
 static mscclpp_status_t pack_one(const mscclpp_coll_task_t *task, const mscclpp_coll_pack_t *pack, char *packed,
                                  bool unpack)

@@ -26,7 +26,7 @@ static bool has_unknown_size(const mscclpp_coll_task_t *task)
     return task->args->varied && !task->args->is_size_known;
 }
 
-/* The arguments on which all ranks agree. If each rank knows only its own blocks, the bytes are left out. */
+/* Returns the arguments on which all ranks agree. If each rank knows only its own blocks, the bytes are left out. */
 static mscclpp_board_asked_t ask(const mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;

@@ -122,7 +122,10 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     }
 }
 
-/* The fabric fills in the arguments that only it knows. Any error breaks the team. */
+/*
+ * Runs the kernel of a call between nodes. The fabric fills in the arguments that only it knows. Any error breaks the
+ * team.
+ */
 static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
 {
     mscclpp_dev_coll_nodes_args_t args;
@@ -227,7 +230,7 @@ mscclpp_by_plan_t mscclpp_coll_by_plan(const mscclpp_coll_task_t *task)
                                .early = args->early};
 }
 
-/* *served_p is false if there is no plan, or it has no memory. */
+/* Serves the call by a plan, if one serves it. served_p is false if there is no plan, or it has no memory. */
 static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p)
 {
     const mscclpp_by_plan_t call = mscclpp_coll_by_plan(task);
@@ -301,7 +304,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     return status;
 }
 
-/* The own block of the only rank is the result. */
+/* Serves a call of a single rank by a copy. The own block of the only rank is the result. */
 static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
@@ -362,7 +365,7 @@ static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_
     return mscclpp_coll_choose(&tried, &later, true) != MSCCLPP_OK || !needs_mapping(&tried);
 }
 
-/* After a growth, *input describes what the team has then. */
+/* Makes the scratch larger, if the call needs that. After a growth, *input describes what the team has then. */
 static mscclpp_status_t grow(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
     bool fully;
@@ -452,8 +455,8 @@ static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_
 }
 
 /*
- * Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and with the buffers unchanged, if the call must be staged. Any error
- * after the choice breaks the team.
+ * Serves the call, from the choice of an algorithm to its end. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and with
+ * the buffers unchanged, if the call must be staged. Any error after the choice breaks the team.
  */
 static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
 {

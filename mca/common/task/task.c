@@ -30,8 +30,8 @@ static uint64_t bytes_of(const mscclpp_allreduce_args_t *args)
 }
 
 /*
- * Returns MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks and with nothing changed, if the call must be staged. There
- * is no other error.
+ * Chooses the algorithm and its grid. Returns MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks and with nothing changed,
+ * if the call must be staged. There is no other error.
  */
 static mscclpp_status_t choose(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
@@ -198,7 +198,10 @@ static bool wants_scratch(const mscclpp_task_t *task, const mscclpp_select_input
             (task->team->lacks_puts || task->app_stream != NULL || !task->choice.algo->maps_buffers));
 }
 
-/* The scratch grows only if the call cannot use mapped buffers. May change the choice. An error breaks the team. */
+/*
+ * Prepares the memory of the chosen algorithm: exchanges buffers, or makes the scratch larger. The scratch grows only
+ * if the call cannot use mapped buffers. May change the choice. An error breaks the team.
+ */
 static mscclpp_status_t exchange_or_grow(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_status_t status = exchange(task, input);
@@ -262,7 +265,7 @@ static mscclpp_status_t launch(mscclpp_task_t *task)
                : mscclpp_runner_launch(&task->team->runner, NULL, &launch, task->choice.algo->name);
 }
 
-/* The operand of the only rank is the result. */
+/* Serves a call of a single rank by a copy. The operand of the only rank is the result. */
 static mscclpp_status_t copy_alone(mscclpp_task_t *task)
 {
     mscclpp_status_t status;
@@ -278,7 +281,7 @@ static mscclpp_status_t copy_alone(mscclpp_task_t *task)
     return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
-/* In the result, `plan` is NULL if no plan serves the call. */
+/* Describes the call for a plan. In the result, `plan` is NULL if no plan serves the call. */
 static mscclpp_by_plan_t describe_by_plan(const mscclpp_task_t *task)
 {
     const mscclpp_allreduce_args_t *args = task->args;
@@ -304,8 +307,8 @@ static mscclpp_by_plan_t describe_by_plan(const mscclpp_task_t *task)
 }
 
 /*
- * *served_p is false if there is no plan, or if the plan has no memory; another algorithm then serves the call. An
- * error breaks the team.
+ * Serves the call by a plan, if one serves it. *served_p is false if there is no plan, or if the plan has no memory;
+ * another algorithm then serves the call. An error breaks the team.
  */
 static mscclpp_status_t try_plan(mscclpp_task_t *task, bool *served_p)
 {
@@ -438,8 +441,8 @@ static mscclpp_status_t serve(mscclpp_task_t *task)
 }
 
 /*
- * `stream` is the application's stream, or NULL if the host waits for the call. The caller sets the fields that are not
- * set here.
+ * Fills in a task from the call's arguments. `stream` is the application's stream, or NULL if the host waits for the
+ * call. The caller sets the fields that are not set here.
  */
 static void begin_task(mscclpp_task_t *task, mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
                        mscclpp_gpu_stream_t *stream)
@@ -456,8 +459,8 @@ static void begin_task(mscclpp_task_t *task, mscclpp_team_t *team, const mscclpp
 }
 
 /*
- * If an earlier call has failed, the call fails with MSCCLPP_ERR_PEER or with the error of that call. Every error
- * except MSCCLPP_ERR_NOT_SUPPORTED breaks the team.
+ * Serves the call, from the choice of an algorithm to its end. If an earlier call has failed, the call fails with
+ * MSCCLPP_ERR_PEER or with the error of that call. Every error except MSCCLPP_ERR_NOT_SUPPORTED breaks the team.
  */
 static mscclpp_status_t serve_call(mscclpp_task_t *task)
 {

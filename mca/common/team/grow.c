@@ -147,7 +147,10 @@ static void note_growth(mscclpp_team_t *team, bool can_grow_further)
     team->middle_max = 0;
 }
 
-/* Memory that is no chunk comes from the pool. No peer maps the memory any more. NULL is allowed. */
+/*
+ * Frees scratch, or gives a chunk back. Memory that is no chunk comes from the pool. No peer maps the memory any more.
+ * NULL is allowed.
+ */
 static void free_scratch(mscclpp_team_t *team, void *memory)
 {
     if (!mscclpp_lease_give(team, memory)) {
@@ -248,9 +251,10 @@ static bool is_leased(const mscclpp_team_t *team)
 }
 
 /*
- * All ranks of the node do this before the same operation, because a grant names the use from which on the chunks are
- * gone. Over several nodes other nodes may still have theirs. So the sizes to grow to stay as they are, and so does the
- * layout by which algorithms are chosen (mscclpp_team_layout). An error breaks the team.
+ * Makes the team use its small scratch again. All ranks of the node do this before the same operation, because a grant
+ * names the use from which on the chunks are gone. Over several nodes other nodes may still have theirs. So the sizes
+ * to grow to stay as they are, and so does the layout by which algorithms are chosen (mscclpp_team_layout). An error
+ * breaks the team.
  */
 static mscclpp_status_t return_to_small(mscclpp_team_t *team)
 {

@@ -13,7 +13,7 @@
 static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_kin_t *first_kin;
 
-/* The kin is in no list. NULL is allowed. */
+/* Frees a kin. The kin is in no list. NULL is allowed. */
 static void free_kin(mscclpp_kin_t *kin)
 {
     if (kin != NULL) {

@@ -29,8 +29,8 @@ mscclpp_status_t mscclpp_larger_write_progress(mscclpp_runner_t *runner, char *s
 }
 
 /*
- * Another team may have counted up the words of barriers and the state of kernels in a chunk; this team counts from 0.
- * Returns when they are cleared.
+ * Zeroes the words of a chunk that this team counts in. Another team may have counted up the words of barriers and the
+ * state of kernels in a chunk; this team counts from 0. Returns when they are cleared.
  */
 static mscclpp_status_t clear_words(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout)
 {

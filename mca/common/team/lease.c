@@ -29,7 +29,10 @@ typedef struct chunk {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static chunk_t *chunks; /* the one that was taken last is the last one */
 
-/* The word lies in rank 0's line, because one word must decide for all ranks. */
+/*
+ * Returns the word of the board by which a chunk is called back. The word lies in rank 0's line, because one word must
+ * decide for all ranks.
+ */
 static uint64_t *recall_word(const mscclpp_team_t *team)
 {
     return &team->group.board[0].recall;
@@ -111,9 +114,10 @@ static void hold(chunk_t **link, mscclpp_team_t *team)
 }
 
 /*
- * A free chunk will do or, if `may_recall` is set, a chunk of a team at rest. The list is in the order in which chunks
- * were taken, so the team that has had its chunk for longest loses it. If there is none, returns NULL, and *count_p is
- * the number of all chunks of this size and device. The caller holds the lock.
+ * Finds a chunk of this size for the team. A free chunk will do or, if `may_recall` is set, a chunk of a team at rest.
+ * The list is in the order in which chunks were taken, so the team that has had its chunk for longest loses it. If
+ * there is none, returns NULL, and *count_p is the number of all chunks of this size and device. The caller holds the
+ * lock.
  */
 static chunk_t *find(mscclpp_team_t *team, uint64_t size, bool may_recall, int *count_p)
 {

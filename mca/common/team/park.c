@@ -63,7 +63,7 @@ uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
     return digest != 0 ? digest : 1;
 }
 
-/* The caller holds the lock. */
+/* Removes a team from the list, and returns it. The caller holds the lock. */
 static mscclpp_team_t *remove_at(int index)
 {
     mscclpp_team_t *team = parked[index];

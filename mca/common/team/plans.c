@@ -16,7 +16,10 @@
 #define QUEUED_ROOMS ((uint64_t)64 << 20)
 #define AREA_ALIGNMENT 256 /* of parts of a room that peers use, bytes */
 
-/* For a plan that programs run by its name, each chunk is a block. */
+/*
+ * Returns the most blocks that the plan's input or output has. For a plan that programs run by its name, each chunk is
+ * a block.
+ */
 static uint64_t most_blocks(const mscclpp_plan_file_t *file)
 {
     const mscclpp_plan_t *definition = file->plan;
@@ -218,7 +221,10 @@ static void leave_fabric(mscclpp_plan_room_t *room)
     room->ports = NULL;
 }
 
-/* The ranks of one node meet by words of their board. Nodes share no words, so their ranks vote. */
+/*
+ * Waits until all ranks have come. The ranks of one node meet by words of their board. Nodes share no words, so their
+ * ranks vote.
+ */
 static mscclpp_status_t meet_ranks(mscclpp_team_t *team, const char *what, uint64_t bytes)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;

@@ -35,7 +35,10 @@ uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_pla
                : 1;
 }
 
-/* A plan that says sum can do every operation; a plan that says max or min, only that. */
+/*
+ * Returns true if the plan can carry out the operation. A plan that says sum can do every operation; a plan that says
+ * max or min, only that.
+ */
 static bool can_do(const mscclpp_plan_file_t *file, mscclpp_op_t op)
 {
     return !file->only_min_or_max || op == (file->reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN);

@@ -11,7 +11,7 @@ typedef struct {
     uint64_t size; /* bytes appended so far */
 } image_t;
 
-/* NULL `from`: zeroed bytes. Returns their offset. Without image->bytes only counts. */
+/* Appends bytes to the image. NULL `from`: zeroed bytes. Returns their offset. Without image->bytes only counts. */
 static uint64_t append_bytes(image_t *image, const void *from, uint64_t size)
 {
     const uint64_t offset = image->size;

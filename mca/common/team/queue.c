@@ -41,9 +41,9 @@ static const struct {
 #define BARRIER_THREADS 64
 
 /*
- * On the twin the number is 0, because there is no limit. Votes on each share, the largest first, because ranks may
- * have reserved blocks for different communicators. Collective. If some rank has no room for any share, returns
- * MSCCLPP_ERR_NOT_SUPPORTED on all ranks, with nothing reserved.
+ * Reserves the blocks of the team's queued kernels. On the twin the number is 0, because there is no limit. Votes on
+ * each share, the largest first, because ranks may have reserved blocks for different communicators. Collective. If
+ * some rank has no room for any share, returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks, with nothing reserved.
  */
 static mscclpp_status_t reserve_blocks(mscclpp_team_t *team, uint32_t *blocks_p)
 {
@@ -331,8 +331,8 @@ mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
 }
 
 /*
- * If a rank of another node has reported a failure, returns MSCCLPP_ERR_PEER, *rank_p and the message in `text`. Logs
- * nothing.
+ * Looks for failures that ranks of other nodes have reported. If a rank of another node has reported a failure, returns
+ * MSCCLPP_ERR_PEER, *rank_p and the message in `text`. Logs nothing.
  */
 static mscclpp_status_t find_far_failure(mscclpp_group_t *group, int *rank_p, char *text, size_t size)
 {

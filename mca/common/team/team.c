@@ -26,7 +26,7 @@
 static pthread_mutex_t ended_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_team_t *first_ended;
 
-/* The team must have a board. */
+/* Returns true if all ranks of the node have closed the team. The team must have a board. */
 static bool is_closed_by_all(const mscclpp_team_t *team)
 {
     const mscclpp_board_line_t *board = team->group.board;
@@ -40,7 +40,10 @@ static bool is_closed_by_all(const mscclpp_team_t *team)
     return true;
 }
 
-/* The numbers only grow, so the sum changes with every further report. */
+/*
+ * Returns the sum of the operations that blocks have reported as ended. The numbers only grow, so the sum changes with
+ * every further report.
+ */
 static uint64_t count_reports(const mscclpp_team_t *team)
 {
     const mscclpp_dev_mailbox_t *mailbox = team->runner.mailbox;
@@ -133,7 +136,7 @@ static void keep_until_closed(mscclpp_team_t *team)
  */
 static mscclpp_team_t *first_kept_forever;
 
-/* The caller holds ended_lock. */
+/* Adds an ended team to the list of those that are never freed. The caller holds ended_lock. */
 static void keep_forever(mscclpp_team_t *team)
 {
     team->next_ended = first_kept_forever;

@@ -101,8 +101,9 @@ static mscclpp_status_t compare_cards(const mscclpp_user_t *user, const card_t *
 }
 
 /*
- * Collective. All ranks return the same status. A rank that has no memory for the cards passes NULL to the all-gather.
- * The all-gather then fails on all ranks, and the other ranks log that.
+ * Checks on all ranks that their lists of peers fit together. Collective. All ranks return the same status. A rank that
+ * has no memory for the cards passes NULL to the all-gather. The all-gather then fails on all ranks, and the other
+ * ranks log that.
  */
 static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
 {
@@ -117,8 +118,9 @@ static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
 }
 
 /*
- * The lists need not be complete. The ports, or the counters of memory channels, must be freed before. No kernel may
- * use `expected` any more; to keep `expected`, the caller sets the pointer to NULL.
+ * Frees the channels' lists and the object itself. The lists need not be complete. The ports, or the counters of memory
+ * channels, must be freed before. No kernel may use `expected` any more; to keep `expected`, the caller sets the
+ * pointer to NULL.
  */
 static void free_channels(mscclpp_user_channels_t *channels)
 {
@@ -130,8 +132,8 @@ static void free_channels(mscclpp_user_channels_t *channels)
 }
 
 /*
- * `expected` is device memory with a zeroed word for each channel, or NULL without peers. free_channels frees both
- * lists, also after an error.
+ * Allocates the lists of peers and of expected signals. `expected` is device memory with a zeroed word for each
+ * channel, or NULL without peers. free_channels frees both lists, also after an error.
  */
 static mscclpp_status_t allocate_lists(mscclpp_user_channels_t *channels, const int *peers)
 {
@@ -209,7 +211,10 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
     return MSCCLPP_OK;
 }
 
-/* The channels must be in the list of their team, and their memory object must still exist. */
+/*
+ * Removes the channels from the list of their team. The channels must be in the list of their team, and their memory
+ * object must still exist.
+ */
 static void unlink_channels(mscclpp_user_channels_t *channels)
 {
     mscclpp_user_channels_t **link = &channels->user->channels;
@@ -269,9 +274,8 @@ int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels)
 }
 
 /*
- * The counter for the signals from `rank` to `owner`. It is in the memory of `owner`, and the address is for this
- * rank's kernels. `owner` must be on this rank's node, which is true for this rank and for all peers of memory
- * channels.
+ * Returns the address of the counter for the signals from `rank` to `owner`. It is in the memory of `owner`, and the
+ * address is for this rank's kernels.
  */
 static uint64_t *counter_of(const mscclpp_user_channels_t *channels, int owner, int rank, int channel_index)
 {

@@ -22,7 +22,10 @@ void mscclpp_user_list_free(mscclpp_user_list_t *list)
     free(list);
 }
 
-/* MSCCLPP_ERR_REVOKED, after the end of the team, is not logged. */
+/*
+ * Checks that the application may set a handler for this channel. MSCCLPP_ERR_REVOKED, after the end of the team, is
+ * not logged.
+ */
 static mscclpp_status_t check_may_set(const mscclpp_user_channels_t *channels, int index)
 {
     const mscclpp_user_t *user = channels->user;
@@ -79,9 +82,10 @@ mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *chan
 }
 
 /*
- * The put comes before the signal, so that a rank that sees the signal also sees the data. The data of a put may still
- * be in progress afterwards. After MSCCLPP_IN_PROGRESS the caller calls again with the same item, and `done_parts`
- * prevents a second put. check_item has checked the item. The proxy holds its lock during the call.
+ * Carries out one item of the list. The put comes before the signal, so that a rank that sees the signal also sees the
+ * data. The data of a put may still be in progress afterwards. After MSCCLPP_IN_PROGRESS the caller calls again with
+ * the same item, and `done_parts` prevents a second put. check_item has checked the item. The proxy holds its lock
+ * during the call.
  */
 static mscclpp_status_t carry_out_item(mscclpp_user_list_t *list, const mscclpp_dev_request_t *item)
 {
@@ -116,9 +120,9 @@ static bool uses_link(const mscclpp_user_list_t *list, int peer_index)
 }
 
 /*
- * The connections are flushed one after the other. Each is flushed once: after that, later calls only test the ticket
- * of the flush. After MSCCLPP_IN_PROGRESS, the next call continues at the same connection. Any other error ends the
- * proxy, so the list is then not reset.
+ * Flushes the connections that the items of the list use. The connections are flushed one after the other. Each is
+ * flushed once: after that, later calls only test the ticket of the flush. After MSCCLPP_IN_PROGRESS, the next call
+ * continues at the same connection. Any other error ends the proxy, so the list is then not reset.
  */
 static mscclpp_status_t flush_links(mscclpp_user_list_t *list)
 {
@@ -144,9 +148,9 @@ static mscclpp_status_t flush_links(mscclpp_user_list_t *list)
 }
 
 /*
- * The contents of the trigger are ignored. Returns MSCCLPP_IN_PROGRESS until all items are done and their puts have
- * left their sources. The proxy then calls again, and the list continues at the same item. Any other error ends the
- * proxy.
+ * Carries out all items of a list. The contents of the trigger are ignored. Returns MSCCLPP_IN_PROGRESS until all items
+ * are done and their puts have left their sources. The proxy then calls again, and the list continues at the same item.
+ * Any other error ends the proxy.
  */
 static mscclpp_status_t carry_out_list(void *context, const mscclpp_dev_request_t *request)
 {
@@ -171,7 +175,10 @@ static mscclpp_status_t carry_out_list(void *context, const mscclpp_dev_request_
     return status;
 }
 
-/* The proxy executes the item without further checks. `number` is the item's position in the list, for messages. */
+/*
+ * Checks the arguments of an item. The proxy executes the item without further checks. `number` is the item's position
+ * in the list, for messages.
+ */
 static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int number,
                                    const mscclpp_dev_request_t *item)
 {

@@ -36,7 +36,7 @@ mscclpp_status_t mscclpp_user_memory_create(mscclpp_user_t *user, void *base, ui
     return MSCCLPP_OK;
 }
 
-/* The memory must be in the list of its team. */
+/* Removes the memory from the list of its team. The memory must be in the list of its team. */
 static void unlink_memory(mscclpp_user_memory_t *memory)
 {
     mscclpp_user_memory_t **link = &memory->user->memories;

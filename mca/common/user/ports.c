@@ -33,8 +33,8 @@ static mscclpp_status_t report_no_memory(const mscclpp_user_t *user)
 }
 
 /*
- * The transport comes first, because it uses the tokens. Its connections and its region must be destroyed before, and
- * no peer may write to the tokens any more.
+ * Closes the transport, and frees the tokens. The transport comes first, because it uses the tokens. Its connections
+ * and its region must be destroyed before, and no peer may write to the tokens any more.
  */
 static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports)
 {
@@ -51,8 +51,9 @@ static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *po
 }
 
 /*
- * The tokens are in pinned host memory if `on_host` is set, and in device memory otherwise. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED if this rank cannot use the transport. After an error nothing is left.
+ * Opens a transport with tokens of its own. The tokens are in pinned host memory if `on_host` is set, and in device
+ * memory otherwise. Returns MSCCLPP_ERR_NOT_SUPPORTED if this rank cannot use the transport. After an error nothing is
+ * left.
  */
 static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
                                          const mscclpp_transport_ops_t *ops, size_t token_count, bool on_host,
@@ -94,10 +95,11 @@ static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_use
 }
 
 /*
- * The tokens are in device memory if the transport supports that, and in host memory otherwise. Only an instance of the
- * transport knows its capabilities. So the function first opens an instance with tokens on the host, and replaces it if
- * the tokens can be in device memory. Returns MSCCLPP_ERR_NOT_SUPPORTED if the transport cannot be used, cannot move
- * device memory, or cannot have tokens where it needs them. After an error nothing is left.
+ * Opens a transport with its tokens where it can write to them. The tokens are in device memory if the transport
+ * supports that, and in host memory otherwise. Only an instance of the transport knows its capabilities. So the
+ * function first opens an instance with tokens on the host, and replaces it if the tokens can be in device memory.
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED if the transport cannot be used, cannot move device memory, or cannot have tokens
+ * where it needs them. After an error nothing is left.
  */
 static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
                                        const mscclpp_transport_ops_t *ops, size_t token_count)
@@ -157,9 +159,9 @@ static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, co
 }
 
 /*
- * The connection to the peer must exist. The proxy owns the channel. Both ends number the tokens in the same way
- * (mscclpp_user_token). A signal of this rank adds to the peer's token for this rank and channel. This rank waits on
- * its own token for the peer and channel.
+ * Makes the port channel `index`. The connection to the peer must exist. The proxy owns the channel. Both ends number
+ * the tokens in the same way (mscclpp_user_token). A signal of this rank adds to the peer's token for this rank and
+ * channel. This rank waits on its own token for the peer and channel.
  */
 static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, int index)
 {
@@ -184,9 +186,9 @@ static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_
 }
 
 /*
- * Local. `cards` has the cards of all ranks, at distances of `size` bytes. All ranks must have opened their ends
- * before, so that all cards are complete. A peer without memory gets no remote. After an error the caller destroys the
- * proxy and disconnects.
+ * Connects with all peers. Local. `cards` has the cards of all ranks, at distances of `size` bytes. All ranks must have
+ * opened their ends before, so that all cards are complete. A peer without memory gets no remote. After an error the
+ * caller destroys the proxy and disconnects.
  */
 static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, const char *cards,
                                       size_t size)
@@ -222,8 +224,8 @@ static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp
 }
 
 /*
- * The order is the one that transports demand. The proxy must be destroyed before, because it uses all of these parts.
- * The tokens are kept, because peers may still write to them.
+ * Destroys what connects the ports with the peers. The order is the one that transports demand. The proxy must be
+ * destroyed before, because it uses all of these parts. The tokens are kept, because peers may still write to them.
  */
 static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports)
 {
@@ -248,7 +250,7 @@ static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_por
     }
 }
 
-/* The lists need not be complete. */
+/* Frees the lists. The lists need not be complete. */
 static void free_arrays(mscclpp_user_ports_t *ports)
 {
     free(ports->handlers);
@@ -259,8 +261,8 @@ static void free_arrays(mscclpp_user_ports_t *ports)
 }
 
 /*
- * The proxy and the connections must be destroyed before. If `keep_tokens` is set, the tokens are never freed, because
- * peers may still write to them.
+ * Frees the ports and what they have. The proxy and the connections must be destroyed before. If `keep_tokens` is set,
+ * the tokens are never freed, because peers may still write to them.
  */
 static void free_ports(mscclpp_user_channels_t *channels, bool keep_tokens)
 {
@@ -279,8 +281,8 @@ static void free_ports(mscclpp_user_channels_t *channels, bool keep_tokens)
 }
 
 /*
- * Each list has one entry more than needed, because calloc may return NULL for 0 bytes. Returns NULL if there is no
- * memory, which the caller logs.
+ * Allocates the ports and their lists. Each list has one entry more than needed, because calloc may return NULL for 0
+ * bytes. Returns NULL if there is no memory, which the caller logs.
  */
 static mscclpp_user_ports_t *new_ports(const mscclpp_user_channels_t *channels)
 {
@@ -302,8 +304,9 @@ static mscclpp_user_ports_t *new_ports(const mscclpp_user_channels_t *channels)
 }
 
 /*
- * Collective. Returns MSCCLPP_OK if no rank failed, and otherwise the error of the first rank that failed, on all
- * ranks. MSCCLPP_ERR_NOT_SUPPORTED is logged as information only, because another transport may be tried.
+ * Finds whether all ranks can use the transport. Collective. Returns MSCCLPP_OK if no rank failed, and otherwise the
+ * error of the first rank that failed, on all ranks. MSCCLPP_ERR_NOT_SUPPORTED is logged as information only, because
+ * another transport may be tried.
  */
 static mscclpp_status_t vote_on_transport(const mscclpp_user_t *user, const mscclpp_transport_ops_t *ops,
                                           mscclpp_status_t own_status)
@@ -321,11 +324,11 @@ static mscclpp_status_t vote_on_transport(const mscclpp_user_t *user, const mscc
 }
 
 /*
- * Collective. `card` has room for this rank's card with its addresses, which takes `size` bytes, and `cards` for the
- * cards of all ranks. If `own_status` is an error, `card`, `cards` and channels->ports may be NULL, because the first
- * vote then fails on all ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank cannot use the transport.
- * After an error nothing of the transport is left. Its tokens can be freed: no kernel has a channel yet, so no rank
- * sends signals.
+ * Connects all ranks over the transport. Collective. `card` has room for this rank's card with its addresses, which
+ * takes `size` bytes, and `cards` for the cards of all ranks. If `own_status` is an error, `card`, `cards` and
+ * channels->ports may be NULL, because the first vote then fails on all ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED, on
+ * all ranks, if a rank cannot use the transport. After an error nothing of the transport is left. Its tokens can be
+ * freed: no kernel has a channel yet, so no rank sends signals.
  */
 static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
                                      card_t *card, char *cards, size_t size, mscclpp_status_t own_status)
@@ -354,8 +357,8 @@ static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const ms
 }
 
 /*
- * Returns NULL if no transport is left to try. The sequence is equal on all ranks, because the ranks vote on each
- * transport. If all ranks are on one node, there is only one candidate.
+ * Returns the next transport to try. Returns NULL if no transport is left to try. The sequence is equal on all ranks,
+ * because the ranks vote on each transport. If all ranks are on one node, there is only one candidate.
  */
 static const mscclpp_transport_ops_t *next_transport(const mscclpp_user_t *user, int *next_p)
 {

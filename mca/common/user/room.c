@@ -21,8 +21,9 @@ struct mscclpp_user_room {
 };
 
 /*
- * `all_arguments` has two entries for each rank: its `blocks` and its `bytes`. No vote is needed for all ranks to
- * return the same status: if two ranks differ, every rank finds a rank that differs from itself.
+ * Checks that the arguments are allowed, and the same on all ranks. `all_arguments` has two entries for each rank: its
+ * `blocks` and its `bytes`. No vote is needed for all ranks to return the same status: if two ranks differ, every rank
+ * finds a rank that differs from itself.
  */
 static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int blocks, uint64_t bytes,
                                         const uint64_t *all_arguments)
@@ -49,8 +50,8 @@ static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int blocks, 
 }
 
 /*
- * Collective. All ranks return the same status. A rank that has no memory for the arguments passes NULL to the
- * all-gather. The all-gather then fails on all ranks, and the other ranks log that.
+ * Compares the arguments of all ranks. Collective. All ranks return the same status. A rank that has no memory for the
+ * arguments passes NULL to the all-gather. The all-gather then fails on all ranks, and the other ranks log that.
  */
 static mscclpp_status_t compare_arguments(const mscclpp_user_t *user, int blocks, uint64_t bytes)
 {
@@ -67,9 +68,9 @@ static mscclpp_status_t compare_arguments(const mscclpp_user_t *user, int blocks
 }
 
 /*
- * The part of one block begins with a counter of barriers for each rank. The packets follow, in two halves that are
- * used in turn. Each half has a slot for each rank, which is large enough for the packets of the largest all-reduce.
- * Parts are whole cache lines, so blocks do not share cache lines.
+ * Computes where the parts of the room lie. The part of one block begins with a counter of barriers for each rank. The
+ * packets follow, in two halves that are used in turn. Each half has a slot for each rank, which is large enough for
+ * the packets of the largest all-reduce. Parts are whole cache lines, so blocks do not share cache lines.
  */
 static void lay_out(mscclpp_user_room_t *room, int blocks, uint64_t bytes)
 {
@@ -82,7 +83,7 @@ static void lay_out(mscclpp_user_room_t *room, int blocks, uint64_t bytes)
         (room->packets_offset + 2 * ranks * room->capacity * PACKET_BYTES + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
-/* Local. After an error *room_p is NULL, and nothing is left to free. */
+/* Makes this rank's part of the room. Local. After an error *room_p is NULL, and nothing is left to free. */
 static mscclpp_status_t make_own_part(mscclpp_user_t *user, int blocks, uint64_t bytes, mscclpp_user_room_t **room_p)
 {
     mscclpp_user_room_t *room = calloc(1, sizeof(*room));
@@ -106,7 +107,7 @@ static mscclpp_status_t make_own_part(mscclpp_user_t *user, int blocks, uint64_t
     return MSCCLPP_OK;
 }
 
-/* NULL is allowed. */
+/* Frees this rank's part of a room that was not shared. NULL is allowed. */
 static void discard_own_part(mscclpp_user_room_t *room)
 {
     if (room != NULL) {

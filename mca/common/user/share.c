@@ -51,9 +51,9 @@ static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user
 }
 
 /*
- * Also stores the sizes of all ranks' memory, and fills in the table for kernels: the addresses, then the sizes.
- * `cards` has the cards of all ranks, none of which has failed. Local. After an error the caller frees the rest with
- * `unmap`.
+ * Maps the memory of all peers. Also stores the sizes of all ranks' memory, and fills in the table for kernels: the
+ * addresses, then the sizes. `cards` has the cards of all ranks, none of which has failed. Local. After an error the
+ * caller frees the rest with `unmap`.
  */
 static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t *share, const card_t *cards)
 {
@@ -86,7 +86,7 @@ static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t
     return status;
 }
 
-/* The parts need not exist. */
+/* Closes the mappings of the peers' memory, and frees the table and the lists. The parts need not exist. */
 static void unmap(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
     int rank;
@@ -106,7 +106,10 @@ static void unmap(const mscclpp_user_t *user, mscclpp_user_share_t *share)
     share->mappings = NULL;
 }
 
-/* The application's memory is kept. No peer may have the memory mapped any more. */
+/*
+ * Frees this rank's part of the shared memory. The application's memory is kept. No peer may have the memory mapped any
+ * more.
+ */
 static void release_own(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
     if (share->is_allocated) {

@@ -49,7 +49,10 @@ void mscclpp_user_watch(const mscclpp_user_t *user, mscclpp_dev_user_watch_t *wa
     watch->timeout_ns = user->timeout_ns;
 }
 
-/* The team must have a fabric. MSCCLPP_ERR_NO_MEMORY is not logged. The caller frees user->node_of. */
+/*
+ * Copies the node of each rank from the team. The team must have a fabric. MSCCLPP_ERR_NO_MEMORY is not logged. The
+ * caller frees user->node_of.
+ */
 static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *user)
 {
     const mscclpp_nodes_t *nodes = mscclpp_fabric_nodes(team->fabric);
@@ -65,8 +68,8 @@ static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *u
 }
 
 /*
- * The structure is zeroed before; the lists stay empty. Local. MSCCLPP_ERR_NO_MEMORY is logged by the vote in
- * mscclpp_user_create. After an error the rest is left for free_user.
+ * Fills in the structure from the team. The structure is zeroed before; the lists stay empty. Local.
+ * MSCCLPP_ERR_NO_MEMORY is logged by the vote in mscclpp_user_create. After an error the rest is left for free_user.
  */
 static mscclpp_status_t init_user(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t *user)
 {
@@ -94,8 +97,9 @@ static mscclpp_status_t init_user(const mscclpp_team_t *team, const mscclpp_conf
 }
 
 /*
- * The structure need not be complete. After mscclpp_user_end `words` is NULL. If objects were left then, their words
- * are never freed, because kernels may still read them. NULL is allowed.
+ * Frees the structure and the words that kernels report in. The structure need not be complete. After mscclpp_user_end
+ * `words` is NULL. If objects were left then, their words are never freed, because kernels may still read them. NULL is
+ * allowed.
  */
 static void free_user(mscclpp_user_t *user)
 {
@@ -144,15 +148,15 @@ mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_
  */
 enum { REPORT_LATE, REPORT_MISUSE, REPORT_RANK, REPORT_OFFSET, REPORT_BYTES, REPORT_LIMIT };
 
-/* 0: kernels have not reported anything in this word. */
+/* Reads a word that kernels have written. 0: kernels have not reported anything in this word. */
 static uint64_t report_word(const mscclpp_user_t *user, int word)
 {
     return __atomic_load_n(&user->words->report[word], __ATOMIC_ACQUIRE);
 }
 
 /*
- * `misuse` is the kind of the misuse. Kernels write the kind after the other words, and the caller has read it with
- * acquire, so the other words are valid here.
+ * Writes what kernels have reported of a misuse into `text`. `misuse` is the kind of the misuse. Kernels write the kind
+ * after the other words, and the caller has read it with acquire, so the other words are valid here.
  */
 static mscclpp_status_t describe_misuse(const mscclpp_user_t *user, uint64_t misuse, char *text, size_t size)
 {

@@ -218,7 +218,7 @@ static mscclpp_status_t advance_check(check_t *check)
     return MSCCLPP_OK == status && check->missing > 0 ? MSCCLPP_IN_PROGRESS : status;
 }
 
-/* If the calls of all ranks do not match, returns false, and `text` names the difference. */
+/* Returns true if the calls of all ranks match. Otherwise `text` names the difference. */
 static bool matches(const check_t *check, char *text, size_t size)
 {
     if (check->rank >= 0) {
@@ -339,7 +339,7 @@ static void push_arrived(check_t *check)
     }
 }
 
-/* Called with pending_lock held. */
+/* Moves the comparisons that have arrived to the end of `pending`. Called with pending_lock held. */
 static void move_arrived(void)
 {
     check_t **end = &pending;
@@ -411,7 +411,7 @@ static int progress(void)
     return ended;
 }
 
-/* `module` NULL: any module. */
+/* Returns true if comparisons of the module's calls are in progress. `module` NULL: any module. */
 static bool has_pending(const mca_coll_mscclpp_module_t *module)
 {
     bool is_found = false;
@@ -492,7 +492,10 @@ static void abandon_check(check_t *check, mscclpp_status_t status)
     mca_coll_mscclpp_oob_break_off(check->module);
 }
 
-/* Called for blocking calls. Returns MSCCLPP_ERR_INVALID, after a log, if the calls do not match. */
+/*
+ * Compares the calls of all ranks, and waits for the result. Called for blocking calls. Returns MSCCLPP_ERR_INVALID,
+ * after a log, if the calls do not match.
+ */
 static mscclpp_status_t compare_now(check_t *check)
 {
     mscclpp_status_t status = wait_for(check);

@@ -74,8 +74,9 @@ static void drain(mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * Called by Open MPI when it is about to free the communicator. First ends the comparisons and the calls that are in
- * progress, because they use the team and the messages that are freed last.
+ * Ends the communicator's part in this component. Called by Open MPI when it is about to free the communicator. First
+ * ends the comparisons and the calls that are in progress, because they use the team and the messages that are freed
+ * last.
  */
 static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
 {

@@ -78,8 +78,8 @@ static bool fill_bcast(call_t *call, int rank, void *buf, count_t count, type_t 
 }
 
 /*
- * The block's size comes from the arguments that are significant to MPI: the root's for receiving, the others' for
- * sending.
+ * Describes a gather to the host library. The block's size comes from the arguments that are significant to MPI: the
+ * root's for receiving, the others' for sending.
  */
 static bool fill_gather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                         count_t rcount, type_t *rtype, int root)
@@ -265,7 +265,7 @@ static void fill_reduction(call_t *call, const void *sbuf, void *rbuf, type_t *t
     call->passes_data = true;
 }
 
-/* Only the root has a receive buffer. */
+/* Describes a reduce to the host library. Only the root has a receive buffer. */
 static bool fill_reduce(call_t *call, int rank, const void *sbuf, void *rbuf, count_t count, type_t *type,
                         struct ompi_op_t *op, int root)
 {
@@ -307,7 +307,10 @@ static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(con
     return 0 != elements_before;
 }
 
-/* count_of of fill_reduced_blocks, for one count of all blocks; the next function is for a count of each block. */
+/*
+ * Returns the count of a peer's block. count_of of fill_reduced_blocks, for one count of all blocks; the next function
+ * is for a count of each block.
+ */
 static uint64_t same_count(const void *counts, int peer)
 {
     (void)peer;

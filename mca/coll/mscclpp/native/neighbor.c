@@ -192,7 +192,10 @@ static bool fill_regular(call_t *call, const void *sbuf, count_t scount, type_t 
     return fill_edges(call, &send, &recv);
 }
 
-/* The distance 0 means that all neighbours get the same block (fill_edges). */
+/*
+ * Describes a neighbourhood all-gather to the host library. The distance 0 means that all neighbours get the same block
+ * (fill_edges).
+ */
 static bool fill_neighbor_allgather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                                     count_t rcount, type_t *rtype)
 {
@@ -207,7 +210,10 @@ static bool fill_neighbor_alltoall(call_t *call, int rank, const void *sbuf, cou
     return fill_regular(call, sbuf, scount, stype, (ptrdiff_t)scount, rbuf, rcount, rtype);
 }
 
-/* One block goes to all neighbours, so `send` is regular, with the distance 0; their blocks differ in size. */
+/*
+ * Describes a neighbourhood all-gather of blocks of different sizes. One block goes to all neighbours, so `send` is
+ * regular, with the distance 0; their blocks differ in size.
+ */
 static bool fill_neighbor_allgatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype,
                                      void *rbuf, counts_t rcounts, displs_t displs, type_t *rtype)
 {

@@ -88,7 +88,7 @@ static mca_coll_mscclpp_request_t *first_of(const mca_coll_mscclpp_queue_t *queu
     return __atomic_load_n(&queue->first, __ATOMIC_ACQUIRE);
 }
 
-/* The owner may free the request in another thread before this function returns. */
+/* Completes a request for MPI. The owner may free the request in another thread before this function returns. */
 static void complete_request(mca_coll_mscclpp_request_t *request)
 {
     request->super.super.req_status.MPI_ERROR = request->result;
@@ -137,7 +137,7 @@ static bool begin_turn_of_start(void)
     return has_turn;
 }
 
-/* Released, so that the next holder sees what this one has written to the queues and the lists. */
+/* Gives the turn back. Released, so that the next holder sees what this one has written to the queues and the lists. */
 static void end_turn(void)
 {
     atomic_store_explicit(&turn, NOBODY, memory_order_release);

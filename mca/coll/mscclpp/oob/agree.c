@@ -200,9 +200,9 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
 }
 
 /*
- * Called in each turn of the wait. Every LOOK_EVERY seconds, takes messages and checks the clock. Returns MSCCLPP_OK if
- * the wait continues, or the error that ends it: MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_PEER, a revocation, or an error of
- * the messages.
+ * Tells whether the wait may go on. Called in each turn of the wait. Every LOOK_EVERY seconds, takes messages and
+ * checks the clock. Returns MSCCLPP_OK if the wait continues, or the error that ends it: MSCCLPP_ERR_TIMEOUT,
+ * MSCCLPP_ERR_PEER, a revocation, or an error of the messages.
  */
 static mscclpp_status_t check_wait(wait_t *wait)
 {

@@ -216,7 +216,7 @@ void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t po
                                        mca_coll_mscclpp_oob_number(port, 1));
 }
 
-/* If a message's request is complete, frees the request, sets *rc_p to its MPI error code, and returns true. */
+/* Returns true if a message's request is complete. Then frees the request, and sets *rc_p to its MPI error code. */
 static bool end_if_complete(mca_coll_mscclpp_oob_message_t *message, int *rc_p)
 {
     if (!REQUEST_COMPLETE(message->request)) {

@@ -22,7 +22,10 @@ static bool set_buffers(call_t *call, const void *sbuf, void *rbuf)
     return MPI_IN_PLACE == sbuf;
 }
 
-/* In place, this rank's block is read from the receive buffer. */
+/*
+ * Sets which parts of its buffers the call reads and writes, as all describe_<name> do. In place, this rank's block is
+ * read from the receive buffer.
+ */
 static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)

@@ -28,7 +28,10 @@ static mca_coll_mscclpp_stage_request_t *active;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static atomic_int under_way; /* number of requests in both lists */
 
-/* Any thread may call this. The request is written before it is pushed with release, and taken with acquire. */
+/*
+ * Pushes a request to the list of those that progress takes up. Any thread may call this. The request is written before
+ * it is pushed with release, and taken with acquire.
+ */
 static void submit(mca_coll_mscclpp_stage_request_t *request)
 {
     request->copying = false;

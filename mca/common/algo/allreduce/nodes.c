@@ -5,10 +5,10 @@
 #include "mca/common/algo/shape/tiles.h"
 
 /*
- * On GPUs, the grid has at least one block, and only as many as can have MSCCLPP_TILES_SHARD_MIN bytes of a shard each.
- * Returns false if the call is not between nodes, if no rank has a shard, or if a slot cannot hold one unit. Returns
- * false, too, if a tile in the bulk area has fewer units than the smallest block has threads: a warp on the GPU, one
- * thread on the twin.
+ * Chooses the grid and the kernel for tiles of the bulk area. On GPUs, the grid has at least one block, and only as
+ * many as can have MSCCLPP_TILES_SHARD_MIN bytes of a shard each. Returns false if the call is not between nodes, if no
+ * rank has a shard, or if a slot cannot hold one unit. Returns false, too, if a tile in the bulk area has fewer units
+ * than the smallest block has threads: a warp on the GPU, one thread on the twin.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
@@ -54,16 +54,17 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split = {
 };
 
 /*
- * In a ring, halving or trees, each node rounds what it passes on to the type of the elements. For 16-bit floats, which
- * are combined in float32, that would be one rounding for every node, or for every step. The other patterns round only
- * the partial result of each node and the final result.
+ * Shapes a call as `shape` does, but returns false for 16-bit floats. In a ring, halving or trees, each node rounds
+ * what it passes on to the type of the elements. For 16-bit floats, which are combined in float32, that would be one
+ * rounding for every node, or for every step. The other patterns round only the partial result of each node and the
+ * final result.
  */
 static bool shape_unless_16_bit_float(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     return input->dtype != MSCCLPP_DTYPE_FLOAT16 && input->dtype != MSCCLPP_DTYPE_BFLOAT16 && shape(input, choice);
 }
 
-/* The slots of a set together must hold one unit for each place of the schedule. */
+/* Shapes a call that goes by halving. The slots of a set together must hold one unit for each place of the schedule. */
 static bool shape_halving(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     mscclpp_schedule_t schedule;
@@ -74,7 +75,7 @@ static bool shape_halving(const mscclpp_select_input_t *input, mscclpp_choice_t 
            MSCCLPP_DEV_NODES_STEPS_ROOM(input->nodes, input->slot_size, schedule.blocks, schedule.places) > 0;
 }
 
-/* A place in the sets must hold a unit. */
+/* Shapes a call that goes over trees. A place in the sets must hold a unit. */
 static bool shape_trees(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     return shape_unless_16_bit_float(input, choice) && MSCCLPP_DEV_NODES_TREES_ROOM(input->nodes, input->slot_size) > 0;

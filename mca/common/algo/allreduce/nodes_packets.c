@@ -11,9 +11,9 @@
 #define BLOCK_UNITS 2048u
 
 /*
- * A shard that is larger than a slot of `slot_units` units takes several epochs. Returns false if the call is not
- * between nodes or no rank has a shard. Returns false, too, if a slot or the packet area holds fewer units than the
- * smallest block has threads: a warp on the GPU, one thread on the twin.
+ * Chooses the grid for packets between nodes. A shard that is larger than a slot of `slot_units` units takes several
+ * epochs. Returns false if the call is not between nodes or no rank has a shard. Returns false, too, if a slot or the
+ * packet area holds fewer units than the smallest block has threads: a warp on the GPU, one thread on the twin.
  */
 static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot_units, mscclpp_choice_t *choice)
 {
@@ -38,7 +38,10 @@ static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot_units
     return true;
 }
 
-/* Each node sends its packets to all others at once, which the parameter nodes_fanout may forbid. */
+/*
+ * Shapes a call in which nodes exchange packets directly. Each node sends its packets to all others at once, which the
+ * parameter nodes_fanout may forbid.
+ */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     return input->nodes > 1 && mscclpp_between_keeps_fanout(input, input->nodes - 1) &&
@@ -55,8 +58,9 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets = {
 };
 
 /*
- * Each round of doubling rounds its partial results to the type of the elements. 16-bit floats would be rounded once
- * per round, whereas nodes_packets rounds only the partial result of each node and the final result.
+ * Shapes a call by recursive doubling, but returns false for 16-bit floats. Each round of doubling rounds its partial
+ * results to the type of the elements. 16-bit floats would be rounded once per round, whereas nodes_packets rounds only
+ * the partial result of each node and the final result.
  */
 static bool shape_doubling(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {

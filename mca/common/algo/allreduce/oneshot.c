@@ -5,9 +5,9 @@
 #define MAX_BLOCKS 64u
 
 /*
- * Small messages get many small blocks, and very small ones get one block (mscclpp_algo_grid). A message that is larger
- * than a rank's share of the packet area takes several epochs. Returns false if that share has fewer units than the
- * smallest block has threads: a warp on the GPU, one thread on the twin.
+ * Chooses the grid. Small messages get many small blocks, and very small ones get one block (mscclpp_algo_grid). A
+ * message that is larger than a rank's share of the packet area takes several epochs. Returns false if that share has
+ * fewer units than the smallest block has threads: a warp on the GPU, one thread on the twin.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {

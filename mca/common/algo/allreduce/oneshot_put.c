@@ -20,8 +20,8 @@ static uint32_t max_blocks(const mscclpp_select_input_t *input)
 }
 
 /*
- * Each block has its own slots in the put area, which is divided for MSCCLPP_DEV_PUT_BLOCKS blocks, so the grid has at
- * most that many. Returns false if the put area is too small for one unit per slot.
+ * Chooses the grid. Each block has its own slots in the put area, which is divided for MSCCLPP_DEV_PUT_BLOCKS blocks,
+ * so the grid has at most that many. Returns false if the put area is too small for one unit per slot.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {

@@ -4,7 +4,7 @@
 /* Enough to fill the links, and few enough that kernels of several communicators fit on a GPU at once. */
 #define MAX_BLOCKS 32u
 
-/* Returns false if the bulk area has no room for a tile. */
+/* Chooses the grid. Returns false if the bulk area has no room for a tile. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;

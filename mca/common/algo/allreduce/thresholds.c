@@ -149,15 +149,19 @@ bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)
     return mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT);
 }
 
-/* A ring is worth nothing with few nodes, or between nodes on one host. */
+/*
+ * Returns true if a ring of the nodes may be chosen. A ring is worth nothing with few nodes, or between nodes on one
+ * host.
+ */
 static bool may_ring(const mscclpp_select_input_t *input)
 {
     return !input->is_one_host && input->nodes >= NODES_RING_NODES;
 }
 
 /*
- * The cost model may not choose for 16-bit floats, which the pattern would round at each node. It may not if a user
- * sets the sizes for splitting or for rings, which means that the user wants these.
+ * Returns true if the cost model may choose a pattern in which nodes pass partial results on. The cost model may not
+ * choose for 16-bit floats, which the pattern would round at each node. It may not if a user sets the sizes for
+ * splitting or for rings, which means that the user wants these.
  */
 static bool may_pass_on(const mscclpp_select_input_t *input)
 {

@@ -9,8 +9,8 @@
 #define WARP 32u
 
 /*
- * In this format, a whole warp handles a bundle of units, so the grid is computed with `lanes` threads for each bundle.
- * Returns false, with *choice unchanged, if the packet area is too small.
+ * Chooses the grid for LL128 packets. In this format, a whole warp handles a bundle of units, so the grid is computed
+ * with `lanes` threads for each bundle. Returns false, with *choice unchanged, if the packet area is too small.
  */
 static bool shape_ll128(const mscclpp_select_input_t *input, uint64_t shard_units, mscclpp_choice_t *choice)
 {

@@ -22,14 +22,17 @@ static bool may_linger(const mscclpp_select_input_t *input)
     return input->bytes <= LINGER_MAX && input->bytes <= input->protocol->linger_max && !input->queued;
 }
 
-/* A call that a lingering kernel may serve gets no more blocks than that kernel has. */
+/*
+ * Returns the most blocks that the grid of this call may have. A call that a lingering kernel may serve gets no more
+ * blocks than that kernel has.
+ */
 static uint32_t max_blocks(const mscclpp_select_input_t *input)
 {
     return may_linger(input) && (!input->one_gpu || input->bytes <= ONE_GPU_FEW_MAX) ? input->protocol->linger_blocks
                                                                                      : MAX_BLOCKS;
 }
 
-/* The algorithm needs no scratch, so it serves any message size and number of ranks. */
+/* Chooses the grid. The algorithm needs no scratch, so it serves any message size and number of ranks. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;

@@ -6,7 +6,8 @@
 #include "mca/common/algo/schedule/kinds.h"
 
 /*
- * *sends_p tells whether the step sends or receives, and *distance_p is the distance of the peer, at least 1.
+ * Finds step `index` of an exchange of each node with others. *sends_p tells whether the step sends or receives, and
+ * *distance_p is the distance of the peer, at least 1.
  *
  * A node sends to the nodes after it and receives from those before it, the nearest first. So no node receives from
  * all others at once. With a fan-out, it sends message i only after it has received message i - fanout.
@@ -33,8 +34,9 @@ static bool find_exchange_step(const mscclpp_schedule_t *schedule, uint64_t inde
 }
 
 /*
- * A node sends either a block of its own to each other node, or the same block to all. If blocks are combined, the last
- * step merges the blocks that the node has received.
+ * Finds step `index` of a schedule in which all nodes exchange with all. A node sends either a block of its own to each
+ * other node, or the same block to all. If blocks are combined, the last step merges the blocks that the node has
+ * received.
  */
 static bool find_step_with_all(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                mscclpp_step_t *step_p)
@@ -62,9 +64,9 @@ static bool find_step_with_all(const mscclpp_schedule_t *schedule, uint32_t node
 }
 
 /*
- * Each node first sends its block to all later nodes. Then it receives the blocks of all earlier nodes, and finally
- * merges them with its own. Sends and receptions are in the order of distance, the nearest node first. Node 0 receives
- * nothing, so it has no merge.
+ * Finds step `index` of a scan. Each node first sends its block to all later nodes. Then it receives the blocks of all
+ * earlier nodes, and finally merges them with its own. Sends and receptions are in the order of distance, the nearest
+ * node first. Node 0 receives nothing, so it has no merge.
  */
 static bool find_scan_step(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
@@ -82,7 +84,10 @@ static bool find_scan_step(const mscclpp_schedule_t *schedule, uint32_t node, ui
     return index == (uint64_t)later + node && node > 0 && mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, node, 0, 1);
 }
 
-/* The root sends to all other nodes, the next node first. Each of these nodes receives one message. */
+/*
+ * Finds step `index` of a schedule whose data come from the root. The root sends to all other nodes, the next node
+ * first. Each of these nodes receives one message.
+ */
 static bool find_step_from_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                 mscclpp_step_t *step_p)
 {
@@ -96,7 +101,10 @@ static bool find_step_from_root(const mscclpp_schedule_t *schedule, uint32_t nod
            mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, peer, block_for_each ? peer : 0, 1);
 }
 
-/* All other nodes send one message to the root. In a reduce, the root merges the blocks in its last step. */
+/*
+ * Finds step `index` of a schedule whose data go to the root. All other nodes send one message to the root. In a
+ * reduce, the root merges the blocks in its last step.
+ */
 static bool find_step_to_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t peer = MSCCLPP_DEV_NODES_BEHIND(schedule->nodes, node, 1 + (uint32_t)index);

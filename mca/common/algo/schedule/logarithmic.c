@@ -112,10 +112,10 @@ static uint32_t first_kept_block(const role_t *role, uint32_t number, uint32_t s
 }
 
 /*
- * Halving of an all-reduce (R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004). In step i,
- * two participants at the distance 2^i exchange and combine half of the blocks that they still have. Then they return
- * the results, with the distances in reverse order. So neighbours exchange the most data, and blocks are combined along
- * the same tree as in doubling.
+ * Finds step `index` of an all-reduce by halving. Halving of an all-reduce (R. Rabenseifner, Optimization of Collective
+ * Reduction Operations, ICCS 2004). In step i, two participants at the distance 2^i exchange and combine half of the
+ * blocks that they still have. Then they return the results, with the distances in reverse order. So neighbours
+ * exchange the most data, and blocks are combined along the same tree as in doubling.
  *
  * Operands arrive behind the node's own blocks, larger messages first. The operand of a node that is not a participant
  * arrives behind all of these. Results arrive in their final place.
@@ -169,7 +169,10 @@ typedef struct {
     uint32_t slot; /* index of this number among the children that its parent may have */
 } tree_position_t;
 
-/* Number 0 is its own parent. The children of a number differ from it in one of its trailing zeros. */
+/*
+ * Returns the place of a number in the k-nomial tree. Number 0 is its own parent. The children of a number differ from
+ * it in one of its trailing zeros.
+ */
 static tree_position_t tree_position_of(uint32_t nodes, uint32_t radix, uint32_t number)
 {
     tree_position_t position = {.place_value = 1};
@@ -186,8 +189,8 @@ static tree_position_t tree_position_of(uint32_t nodes, uint32_t radix, uint32_t
 }
 
 /*
- * Children with the largest subtrees come first, because their messages have the longest way to go. Returns false if
- * the number has no such child.
+ * Finds child `index` of a number. Children with the largest subtrees come first, because their messages have the
+ * longest way to go. Returns false if the number has no such child.
  */
 static bool find_child(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t index, uint32_t *child_p)
 {
@@ -220,8 +223,9 @@ static uint32_t count_children(uint32_t nodes, uint32_t radix, uint32_t number)
 }
 
 /*
- * A node first receives from its parent, unless it is the root, and then sends to its children. Rounds 0 and 1 are on
- * the way up. The message that a node receives uses the last slot. Returns false if there is no such step.
+ * Finds step `index` of a node on the way down the tree. A node first receives from its parent, unless it is the root,
+ * and then sends to its children. Rounds 0 and 1 are on the way up. The message that a node receives uses the last
+ * slot. Returns false if there is no such step.
  */
 static bool find_step_down(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, mscclpp_step_t *step_p)
 {
@@ -239,9 +243,9 @@ static bool find_step_down(const mscclpp_schedule_t *schedule, uint32_t number, 
 }
 
 /*
- * A node receives the messages of its `children` children, merges them with its own block, and sends the result to its
- * parent, unless it is the root. Small subtrees come first, because their messages are complete first. Returns false if
- * there is no such step.
+ * Finds step `index` of a node on the way up the tree. A node receives the messages of its `children` children, merges
+ * them with its own block, and sends the result to its parent, unless it is the root. Small subtrees come first,
+ * because their messages are complete first. Returns false if there is no such step.
  */
 static bool find_step_up(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, uint32_t children,
                          mscclpp_step_t *step_p)

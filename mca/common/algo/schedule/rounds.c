@@ -13,9 +13,9 @@ static mscclpp_dev_rounds_t rounds_of(const mscclpp_schedule_t *schedule, uint32
 }
 
 /*
- * In a gather or an all-gather, a message ends with the sender's own block; the blocks before it come from the nodes
- * before the sender. The blocks of an all-to-all message are not consecutive, so they have no number, and the result is
- * 0.
+ * Returns the number of the first block of a message. In a gather or an all-gather, a message ends with the sender's
+ * own block; the blocks before it come from the nodes before the sender. The blocks of an all-to-all message are not
+ * consecutive, so they have no number, and the result is 0.
  */
 static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender, mscclpp_dev_rounds_message_t message)
 {

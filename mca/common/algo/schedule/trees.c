@@ -3,9 +3,9 @@
 #include "mca/common/algo/schedule/kinds.h"
 
 /*
- * A node combines the blocks of its children with its own, and sends the result to its parent. The function goes
- * through the node's steps and counts `index` down at each of them. The step at which `index` is 0 is the one that was
- * asked for. Returns false if there is no such step.
+ * Finds step `index` of a reduce over two trees. A node combines the blocks of its children with its own, and sends the
+ * result to its parent. The function goes through the node's steps and counts `index` down at each of them. The step at
+ * which `index` is 0 is the one that was asked for. Returns false if there is no such step.
  */
 static bool find_step_of_reduce(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                 mscclpp_step_t *step_p)
@@ -58,7 +58,7 @@ static bool find_step_of_broadcast(const mscclpp_schedule_t *schedule, uint32_t 
     return false;
 }
 
-/* A node has one step for each neighbour. */
+/* Returns the number of a node's steps in a reduce over two trees. A node has one step for each neighbour. */
 static uint64_t count_steps_of_reduce(const mscclpp_schedule_t *schedule, uint32_t node)
 {
     const mscclpp_dev_tree_place_t place = {

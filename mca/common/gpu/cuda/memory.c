@@ -377,9 +377,9 @@ static cudaError_t enable_peer_access(int device, int peer)
 }
 
 /*
- * All devices of a process share one address space, so only the access between devices may be missing. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED if the memory has been freed, or if the devices cannot reach each other. `device` must have
- * been entered.
+ * Opens an allocation that this process itself has exported. All devices of a process share one address space, so only
+ * the access between devices may be missing. Returns MSCCLPP_ERR_NOT_SUPPORTED if the memory has been freed, or if the
+ * devices cannot reach each other. `device` must have been entered.
  */
 static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handle, const cuda_opaque_t *opaque,
                                    void **base_p)
@@ -445,8 +445,9 @@ void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, v
 }
 
 /*
- * The driver exports nothing smaller than whole pages. The caller closes *fd_p. Returns MSCCLPP_ERR_NOT_SUPPORTED if
- * the driver refuses. The owner's device must have been entered.
+ * Exports the pages from `begin` to `end` as a file descriptor. The driver exports nothing smaller than whole pages.
+ * The caller closes *fd_p. Returns MSCCLPP_ERR_NOT_SUPPORTED if the driver refuses. The owner's device must have been
+ * entered.
  */
 static mscclpp_status_t export_pages(uintptr_t begin, uintptr_t end, int *fd_p)
 {

@@ -58,8 +58,8 @@ static bool await_default_stream(CUstream stream, CUresult *result_p)
 }
 
 /*
- * The default streams are the one that all threads share, and the calling thread's own. Waits for the second one even
- * if the first one has failed.
+ * Waits for the work in the default streams. The default streams are the one that all threads share, and the calling
+ * thread's own. Waits for the second one even if the first one has failed.
  */
 static bool await_default_streams(CUresult *result_p)
 {

@@ -37,7 +37,7 @@ static uint64_t find_server(int device)
     return 0 == server ? 1 : server;
 }
 
-/* After a failure, *info_p is unchanged. */
+/* Describes the device. After a failure, *info_p is unchanged. */
 static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -75,8 +75,9 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 }
 
 /*
- * CUDA does not report whether lines arrive as a whole. Native atomics between the devices are taken as the sign,
- * because NVLink has them and PCIe does not. Devices before compute capability 7.0 count as unable.
+ * Returns true if lines of 128 bytes are expected to arrive at the peer as a whole. CUDA does not report whether lines
+ * arrive as a whole. Native atomics between the devices are taken as the sign, because NVLink has them and PCIe does
+ * not. Devices before compute capability 7.0 count as unable.
  */
 static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
 {
@@ -106,8 +107,8 @@ static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
 }
 
 /*
- * After a failure, which is logged, the next call tries again. The device is entered before the lock is taken, because
- * entering may take the same lock to create the context.
+ * Loads the kernels into the device's context. After a failure, which is logged, the next call tries again. The device
+ * is entered before the lock is taken, because entering may take the same lock to create the context.
  */
 static mscclpp_status_t cuda_preload(int device)
 {
@@ -204,7 +205,7 @@ static void cuda_device_free(int device, void *address)
     }
 }
 
-/* Kernels of all devices can access the memory. */
+/* Allocates pinned host memory. Kernels of all devices can access the memory. */
 static mscclpp_status_t cuda_host_alloc(size_t size, void **host_address_p, void **device_address_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -247,8 +248,8 @@ static void cuda_host_free(void *host_address)
 }
 
 /*
- * Kernels of all devices can access the memory. Failures of CUDA's calls are logged at the info level, because callers
- * can manage without pinned memory. After a failure, nothing is pinned.
+ * Pins host memory. Kernels of all devices can access the memory. Failures of CUDA's calls are logged at the info
+ * level, because callers can manage without pinned memory. After a failure, nothing is pinned.
  */
 static mscclpp_status_t cuda_host_register(void *host_address, size_t size, void **device_address_p)
 {

@@ -65,7 +65,10 @@ void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
     mscclpp_cuda_leave(&scope);
 }
 
-/* With `owned`, destroying our stream also destroys the CUDA stream. After a failure, the CUDA stream still exists. */
+/*
+ * Makes our stream for a CUDA stream. With `owned`, destroying our stream also destroys the CUDA stream. After a
+ * failure, the CUDA stream still exists.
+ */
 static mscclpp_status_t make_stream(int device, cudaStream_t native, bool owned, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_gpu_stream_t *stream = malloc(sizeof(*stream));
@@ -165,8 +168,9 @@ bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
 }
 
 /*
- * Returns an error, and never calls `release`, if the stream is not being captured. If the graph does not accept the
- * user object, that object is leaked, because destroying it would call `release`. The device must have been entered.
+ * Lets the graph that the stream is captured in call `release` when the graph is destroyed. Returns an error, and never
+ * calls `release`, if the stream is not being captured. If the graph does not accept the user object, that object is
+ * leaked, because destroying it would call `release`. The device must have been entered.
  */
 static CUresult retain_in_graph(const mscclpp_cuda_driver_t *driver, CUstream stream, CUhostFn release, void *object)
 {
