@@ -83,25 +83,64 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, u
 }
 
 /*
+ * The number of whole units that a thread loads before it stores the first one. Each load takes most of a microsecond,
+ * so several have to be under way.
+ */
+#define MSCCLPP_DEV_COLL_BATCH 8
+
+/*
+ * Copies units `unit`, `unit` + `step` and so on of a block of `bytes` bytes to each of `count` places. Begins with
+ * place `first_target`, which differs from rank to rank, so that not all ranks store to one place at the same time.
+ * `is_aligned`: both sides are aligned to whole units; these are then moved in batches.
+ */
+MSCCLPP_DEV void mscclpp_dev_coll_copy_units(char *const *to, uint32_t count, uint32_t first_target, const char *from,
+                                             uint64_t bytes, bool is_aligned, uint64_t unit, uint64_t step)
+{
+    const uint64_t whole_units = is_aligned ? bytes / MSCCLPP_DEV_UNIT : 0, units = mscclpp_dev_units(bytes);
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_COLL_BATCH];
+    uint32_t i, target;
+    int j;
+
+    for (; unit + (MSCCLPP_DEV_COLL_BATCH - 1) * step < whole_units; unit += MSCCLPP_DEV_COLL_BATCH * step) {
+        MSCCLPP_DEV_UNROLL
+        for (j = 0; j < MSCCLPP_DEV_COLL_BATCH; ++j) {
+            values[j] = mscclpp_dev_ld_vec(from + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
+        }
+        for (i = 0; i < count; ++i) {
+            target = first_target + i < count ? first_target + i : first_target + i - count;
+            MSCCLPP_DEV_UNROLL
+            for (j = 0; j < MSCCLPP_DEV_COLL_BATCH; ++j) {
+                mscclpp_dev_st_vec(to[target] + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT, values[j]);
+            }
+        }
+    }
+    for (; unit < units; unit += step) {
+        values[0] = mscclpp_dev_ld_unit(from, unit, bytes);
+        for (i = 0; i < count; ++i) {
+            target = first_target + i < count ? first_target + i : first_target + i - count;
+            mscclpp_dev_st_unit(to[target], unit, bytes, values[0], MSCCLPP_DEV_WHOLE_UNIT);
+        }
+    }
+}
+
+/*
  * Copies part `first` of the `step` parts of a block of `bytes` bytes: units `first`, `first` + `step` and so on. Moves
  * whole units if both sides are aligned, else words or bytes. The host twin copies adjacent units instead, with one
- * memmove.
+ * memmove. Not inlined, because callers need registers.
  */
-MSCCLPP_DEV void mscclpp_dev_coll_copy(char *to, const char *from, uint64_t bytes, uint64_t first, uint64_t step)
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_copy(char *to, const char *from, uint64_t bytes, uint64_t first,
+                                               uint64_t step)
 {
-    const uint64_t units = mscclpp_dev_units(bytes);
 #if MSCCLPP_DEV_ROWS
+    const uint64_t units = mscclpp_dev_units(bytes);
     const uint64_t part = (units + step - 1) / step * MSCCLPP_DEV_UNIT, begin = first * part;
 
     if (begin < bytes) {
         memmove(to + begin, from + begin, bytes - begin < part ? bytes - begin : part);
     }
 #else
-    uint64_t unit;
-
-    for (unit = first; unit < units; unit += step) {
-        mscclpp_dev_st_unit(to, unit, bytes, mscclpp_dev_ld_unit(from, unit, bytes), MSCCLPP_DEV_WHOLE_UNIT);
-    }
+    mscclpp_dev_coll_copy_units(&to, 1, 0, from, bytes, ((uintptr_t)to | (uintptr_t)from) % MSCCLPP_DEV_UNIT == 0,
+                                first, step);
 #endif
 }
 

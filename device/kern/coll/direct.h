@@ -18,12 +18,10 @@
 #include "device/lib/reduce.h"
 
 /*
- * The number of whole units that a thread loads before it stores the first one. A thread that combines loads half as
- * many units of each operand, because it holds two operands at once.
+ * The number of whole units of each operand that a thread loads before it combines them, if it looks up types at run
+ * time, which takes registers. Otherwise it is half of MSCCLPP_DEV_COLL_BATCH, as the thread holds two operands at
+ * once.
  */
-#define MSCCLPP_DEV_DIRECT_BATCH 8
-
-/* The same number for kernels that look up types at run time, because the look-up takes registers. */
 #define MSCCLPP_DEV_DIRECT_BATCH_ANY 2
 
 /* Returns true if the kernel's first `sources` sources and all its targets are aligned to whole units. */
@@ -41,42 +39,7 @@ MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *
     return bits % MSCCLPP_DEV_UNIT == 0;
 }
 
-/*
- * Copies units `unit`, `unit` + `step` and so on of a block of `bytes` bytes to each of `count` places. Begins with
- * place `first_target`, which differs from rank to rank, so that not all ranks store to one place at the same time.
- * `is_aligned`: both sides are aligned to whole units; these are then moved in batches.
- */
-MSCCLPP_DEV void mscclpp_dev_direct_copy_units(char *const *to, uint32_t count, uint32_t first_target, const char *from,
-                                               uint64_t bytes, bool is_aligned, uint64_t unit, uint64_t step)
-{
-    const uint64_t whole_units = is_aligned ? bytes / MSCCLPP_DEV_UNIT : 0, units = mscclpp_dev_units(bytes);
-    mscclpp_dev_vec_t values[MSCCLPP_DEV_DIRECT_BATCH];
-    uint32_t i, target;
-    int j;
-
-    for (; unit + (MSCCLPP_DEV_DIRECT_BATCH - 1) * step < whole_units; unit += MSCCLPP_DEV_DIRECT_BATCH * step) {
-        MSCCLPP_DEV_UNROLL
-        for (j = 0; j < MSCCLPP_DEV_DIRECT_BATCH; ++j) {
-            values[j] = mscclpp_dev_ld_vec(from + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
-        }
-        for (i = 0; i < count; ++i) {
-            target = first_target + i < count ? first_target + i : first_target + i - count;
-            MSCCLPP_DEV_UNROLL
-            for (j = 0; j < MSCCLPP_DEV_DIRECT_BATCH; ++j) {
-                mscclpp_dev_st_vec(to[target] + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT, values[j]);
-            }
-        }
-    }
-    for (; unit < units; unit += step) {
-        values[0] = mscclpp_dev_ld_unit(from, unit, bytes);
-        for (i = 0; i < count; ++i) {
-            target = first_target + i < count ? first_target + i : first_target + i - count;
-            mscclpp_dev_st_unit(to[target], unit, bytes, values[0], MSCCLPP_DEV_WHOLE_UNIT);
-        }
-    }
-}
-
-/* Copies part `thread` of `threads` of a block, as mscclpp_dev_direct_copy_units does, or by rows. */
+/* Copies part `thread` of `threads` of a block, as mscclpp_dev_coll_copy_units does, or by rows. */
 MSCCLPP_DEV void mscclpp_dev_direct_copy(char *const *to, uint32_t count, uint32_t first_target, const char *from,
                                          uint64_t bytes, bool is_aligned, uint64_t thread, uint64_t threads)
 {
@@ -86,7 +49,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_copy(char *const *to, uint32_t count, uint32
         return;
     }
 #endif
-    mscclpp_dev_direct_copy_units(to, count, first_target, from, bytes, is_aligned, thread, threads);
+    mscclpp_dev_coll_copy_units(to, count, first_target, from, bytes, is_aligned, thread, threads);
 }
 
 /*
@@ -111,7 +74,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_copy_pairs(const mscclpp_dev_direct_args_t *
  */
 MSCCLPP_DEV void mscclpp_dev_direct_swap(const mscclpp_dev_direct_args_t *args, uint64_t thread, uint64_t threads)
 {
-    mscclpp_dev_vec_t own[MSCCLPP_DEV_DIRECT_BATCH / 2], others[MSCCLPP_DEV_DIRECT_BATCH / 2];
+    mscclpp_dev_vec_t own[MSCCLPP_DEV_COLL_BATCH / 2], others[MSCCLPP_DEV_COLL_BATCH / 2];
     uint32_t i;
     int j;
 
@@ -127,15 +90,15 @@ MSCCLPP_DEV void mscclpp_dev_direct_swap(const mscclpp_dev_direct_args_t *args, 
             continue;
         }
 #endif
-        for (; unit + (MSCCLPP_DEV_DIRECT_BATCH / 2 - 1) * threads < whole_units;
-             unit += MSCCLPP_DEV_DIRECT_BATCH / 2 * threads) {
+        for (; unit + (MSCCLPP_DEV_COLL_BATCH / 2 - 1) * threads < whole_units;
+             unit += MSCCLPP_DEV_COLL_BATCH / 2 * threads) {
             MSCCLPP_DEV_UNROLL
-            for (j = 0; j < MSCCLPP_DEV_DIRECT_BATCH / 2; ++j) {
+            for (j = 0; j < MSCCLPP_DEV_COLL_BATCH / 2; ++j) {
                 others[j] = mscclpp_dev_ld_vec(there + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT);
                 own[j] = mscclpp_dev_ld_vec(here + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT);
             }
             MSCCLPP_DEV_UNROLL
-            for (j = 0; j < MSCCLPP_DEV_DIRECT_BATCH / 2; ++j) {
+            for (j = 0; j < MSCCLPP_DEV_COLL_BATCH / 2; ++j) {
                 mscclpp_dev_st_vec(there + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT, own[j]);
                 mscclpp_dev_st_vec(here + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT, others[j]);
             }
@@ -161,8 +124,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *arg
                                             int op, uint64_t unit, uint64_t step)
 {
     const uint32_t nranks = args->common.nranks;
-    mscclpp_dev_acc_t acc[MSCCLPP_DEV_DIRECT_BATCH];
-    mscclpp_dev_vec_t values[MSCCLPP_DEV_DIRECT_BATCH], next[MSCCLPP_DEV_DIRECT_BATCH];
+    mscclpp_dev_acc_t acc[MSCCLPP_DEV_COLL_BATCH];
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_COLL_BATCH], next[MSCCLPP_DEV_COLL_BATCH];
     uint32_t rank;
     int j;
 
@@ -246,7 +209,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t
 MSCCLPP_DEV void mscclpp_dev_direct_combine_part(const mscclpp_dev_direct_args_t *args, bool hot, int dtype, int op,
                                                  uint64_t thread, uint64_t threads)
 {
-    const int batch = hot ? MSCCLPP_DEV_DIRECT_BATCH / 2 : MSCCLPP_DEV_DIRECT_BATCH_ANY;
+    const int batch = hot ? MSCCLPP_DEV_COLL_BATCH / 2 : MSCCLPP_DEV_DIRECT_BATCH_ANY;
     const uint64_t bytes = args->common.bytes, units = mscclpp_dev_units(bytes);
     uint64_t unit = thread;
 
@@ -302,7 +265,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_go_home(const mscclpp_dev_direct_args_t *arg
     if (mask == MSCCLPP_DEV_WHOLE_UNIT) {
         const bool is_aligned = (((uintptr_t)args->home | (uintptr_t)args->to[0]) % MSCCLPP_DEV_UNIT) == 0;
 
-        mscclpp_dev_direct_copy_units(&args->home, 1, 0, args->to[0], bytes, is_aligned, thread, threads);
+        mscclpp_dev_coll_copy_units(&args->home, 1, 0, args->to[0], bytes, is_aligned, thread, threads);
         return;
     }
     for (unit = thread; unit < units; unit += threads) {

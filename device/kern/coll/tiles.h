@@ -2,9 +2,10 @@
  * Collectives through the team's scratch, for user buffers that peers cannot map. Tile by tile, each rank stores its
  * block for a peer into the peer's bulk area. The peer moves the block to its place or combines it with others.
  *
- * Each block of the grid has two tiles per sender, used in turn. One barrier per turn is enough. A rank stores turn t +
- * 2 after the barrier of turn t + 1, and every peer enters that barrier only after it has read turn t. The barrier at
- * the beginning ensures that all ranks have ended earlier use of the bulk area.
+ * Each block of the grid has two tiles per sender, used in turn. A rank stores turn t + 1 before it reads turn t, so
+ * that its stores are on their way meanwhile. One barrier per turn is enough: a rank stores turn t + 2 after the
+ * barrier of turn t + 1, and every peer enters that barrier only after it has read turn t. The barrier at the beginning
+ * ensures that all ranks have ended earlier use of the bulk area.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_TILES_H
 #define MSCCLPP_DEVICE_KERN_COLL_TILES_H
@@ -22,6 +23,17 @@ typedef struct {
     uint64_t begin;                          /* offset in each block of data where this turn's tile begins, bytes */
     uint32_t half;                           /* which of the two tiles this turn uses: 0 or 1 */
 } mscclpp_dev_coll_turn_t;
+
+/* Returns the turn of this block of the grid that follows the given one. */
+MSCCLPP_DEV mscclpp_dev_coll_turn_t mscclpp_dev_coll_next_turn(const mscclpp_dev_ctx_t *ctx,
+                                                               const mscclpp_dev_coll_turn_t *turn)
+{
+    mscclpp_dev_coll_turn_t next = *turn;
+
+    next.begin += ctx->nblocks * turn->tile;
+    next.half ^= 1;
+    return next;
+}
 
 /* Returns the part of a block that this turn moves. It has 0 bytes if the block ends before the turn's tile. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_cut(const mscclpp_dev_coll_turn_t *turn, mscclpp_dev_block_t block)
@@ -113,6 +125,58 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_rows(const mscclpp_dev_ctx_t *ctx, const 
 
 #endif
 
+/* The same as MSCCLPP_DEV_COLL_BATCH / 2 for types that are looked up at run time, which takes registers. */
+#define MSCCLPP_DEV_TILES_BATCH_ANY 2
+
+/*
+ * Combines whole units in batches of `batch`, as mscclpp_dev_coll_take_combined does, if all operands and the result
+ * are aligned to units. Returns this thread's first unit that is left. `batch` and `hot` are constants; `hot` says that
+ * `dtype` and `op` are, too.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
+                                                   const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
+                                                   uint32_t end, int batch, bool hot, int dtype, int op)
+{
+    const mscclpp_dev_args_t *args = &turn->coll->common;
+    char *to = (char *)args->out + part.offset;
+    const char *own = (const char *)args->in + own_block->offset;
+    const bool is_aligned = ((uintptr_t)to | (uintptr_t)own) % MSCCLPP_DEV_UNIT == 0; /* and so are tiles */
+    const uint64_t step = ctx->nthreads;
+    const uint64_t whole_units = is_aligned && end != 0 && mscclpp_dev_unit_mask(dtype) == MSCCLPP_DEV_WHOLE_UNIT
+                                     ? part.bytes / MSCCLPP_DEV_UNIT
+                                     : 0;
+    mscclpp_dev_acc_t acc[MSCCLPP_DEV_COLL_BATCH];
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_COLL_BATCH];
+    uint64_t unit;
+    uint32_t rank;
+    int j;
+
+    for (unit = ctx->tid; unit + (uint64_t)(batch - 1) * step < whole_units; unit += (uint64_t)batch * step) {
+        for (rank = 0; rank < end; ++rank) {
+            const char *from = mscclpp_dev_coll_operand(ctx, turn, own_block, rank);
+
+            MSCCLPP_DEV_UNROLL
+            for (j = 0; j < batch; ++j) {
+                values[j] = mscclpp_dev_ld_vec(from + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
+            }
+            MSCCLPP_DEV_UNROLL
+            for (j = 0; j < batch; ++j) {
+                if (rank == 0) {
+                    mscclpp_dev_acc_set(&acc[j], dtype, values[j]);
+                } else {
+                    mscclpp_dev_acc_add(&acc[j], hot, dtype, op, values[j]);
+                }
+            }
+        }
+        MSCCLPP_DEV_UNROLL
+        for (j = 0; j < batch; ++j) {
+            mscclpp_dev_st_vec(to + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT,
+                               mscclpp_dev_acc_get(&acc[j], dtype));
+        }
+    }
+    return unit;
+}
+
 /*
  * Combines the operands of ranks 0 to `end` - 1 in rank order, and stores the turn's part of the result in the output.
  * `result_bytes` is the size of the whole result; 0: this rank has none. `end` is 0 only if this rank has no result.
@@ -136,7 +200,12 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
         return;
     }
 #endif
-    for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
+    unit = MSCCLPP_DEV_FOLDS && dtype == MSCCLPP_DTYPE_FLOAT32 && op == MSCCLPP_OP_SUM
+               ? mscclpp_dev_coll_take_batches(ctx, turn, &own_block, part, end, MSCCLPP_DEV_COLL_BATCH / 2, true,
+                                               MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM)
+               : mscclpp_dev_coll_take_batches(ctx, turn, &own_block, part, end, MSCCLPP_DEV_TILES_BATCH_ANY, false,
+                                               dtype, op);
+    for (; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
         for (rank = 0; rank < end; ++rank) {
             value = mscclpp_dev_ld_unit(mscclpp_dev_coll_operand(ctx, turn, &own_block, rank), unit, part.bytes);
             if (rank == 0) {
@@ -178,9 +247,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_find_largest(mscclpp_dev_ctx_t *ctx, msccl
 }
 
 /*
- * Runs the kernel: in each turn, stores data into the peers' tiles, passes a barrier, and moves or combines the data in
- * this rank's tiles. Blocks of the grid may have different numbers of turns, but blocks of the same number have the
- * same number of turns on all ranks. After a failure no further turn begins, and the output is incomplete.
+ * Runs the kernel: in each turn, passes a barrier, stores the data of the next turn into the peers' tiles, and moves or
+ * combines the data in this rank's tiles. Blocks of the grid may have different numbers of turns, but blocks of the
+ * same number have the same number of turns on all ranks. After a failure no further turn begins, and the output is
+ * incomplete.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_blocks_args_t *args, int dtype,
                                         int op)
@@ -198,7 +268,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, common);
     uint64_t barriers = barriers_before, largest = args->most;
-    mscclpp_dev_coll_turn_t turn;
+    mscclpp_dev_coll_turn_t turn, next;
 
     mscclpp_dev_enter(ctx, common);
     turn.coll = coll;
@@ -209,16 +279,21 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     if (args->varied == MSCCLPP_DEV_UNSIZED) {
         largest = mscclpp_dev_coll_find_largest(ctx, &turn, largest, &barriers);
     }
-    for (turn.begin = ctx->block * turn.tile; turn.begin < largest && !ctx->failed;
-         turn.begin += ctx->nblocks * turn.tile) {
+    turn.begin = ctx->block * turn.tile;
+    if (turn.begin < largest && !ctx->failed) {
         mscclpp_dev_coll_give(ctx, &turn);
+    }
+    for (; turn.begin < largest && !ctx->failed; turn = next) {
+        next = mscclpp_dev_coll_next_turn(ctx, &turn);
         mscclpp_dev_barrier(ctx, common, ++barriers);
+        if (!ctx->failed && next.begin < largest) {
+            mscclpp_dev_coll_give(ctx, &next);
+        }
         if (!ctx->failed && combines) {
             mscclpp_dev_coll_take_combined(ctx, &turn, end, result_bytes, dtype, op);
         } else if (!ctx->failed) {
             mscclpp_dev_coll_take(ctx, &turn);
         }
-        turn.half ^= 1;
     }
     /* The own block comes last, because no peer waits for it. */
     if (!combines && !ctx->failed) {

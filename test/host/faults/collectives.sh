@@ -6,6 +6,7 @@
 coll=device/kern/coll
 plant coll-tiles-barrier collectives "$coll/tiles.h" "$launcher" \
     's/^        mscclpp_dev_barrier\(ctx, common, \+\+barriers\);/++barriers;/'
+plant coll-tiles-half collectives "$coll/tiles.h" "$launcher" 's/^    next\.half \^= 1;//'
 plant coll-direct-begin collectives "$coll/direct.h" "$launcher" \
     's/^    mscclpp_dev_barrier\(ctx, common, barriers_before \+ 1\);//'
 plant coll-direct-end collectives "$coll/direct.h" "$launcher" \
