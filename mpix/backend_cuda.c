@@ -85,7 +85,10 @@ static int stream_store(void *stream, uint64_t *word, uint64_t value)
     return queue_word("cuStreamWriteValue64_v2", "cuStreamWriteValue64", stream, word, value, WRITE_DEFAULT);
 }
 
-/* Once a kernel has failed, all functions of the driver return an error, also this one, which waits for nothing. */
+/*
+ * Returns whether a kernel has failed. Once a kernel has failed, all functions of the driver return an error, also this
+ * one, which waits for nothing.
+ */
 static int has_failed(void)
 {
     const mpix_symbol_t symbol = mpix_driver("cuMemGetInfo_v2");

@@ -10,7 +10,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int key = MPI_KEYVAL_INVALID; /* key of the attribute; made with the first counter */
 
-/* MPI calls it when the communicator is freed. */
+/* Frees the counter of a communicator. MPI calls it when the communicator is freed. */
 static int free_counter(MPI_Comm comm, int keyval, void *value, void *context)
 {
     (void)comm;

@@ -256,8 +256,8 @@ static int start_for_kernels(request_t *request)
 }
 
 /*
- * Returns MPI_ERR_ARG, after a message, if a kernel has marked a partition that the request does not have: the
- * partition that was meant may never be marked. Otherwise returns MPI_SUCCESS.
+ * Checks the marks of the request's kernels. Returns MPI_ERR_ARG, after a message, if a kernel has marked a partition
+ * that the request does not have: the partition that was meant may never be marked. Otherwise returns MPI_SUCCESS.
  */
 static int check_marks(const request_t *request)
 {

@@ -235,7 +235,10 @@ void mscclpp_dev_twin_free_job(job_t *job)
     free(job);
 }
 
-/* Called with the lock held, before a job is queued and before each turn of a loop. */
+/*
+ * Prepares a job for its first turn, or for the next one. Called with the lock held, before a job is queued and before
+ * each turn of a loop.
+ */
 static void rewind_job(job_t *job)
 {
     job->started = 0;

@@ -54,7 +54,10 @@ MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t
     return false;
 }
 
-/* Out of line, so that the check takes none of the caller's registers. */
+/*
+ * Looks for the deadline and for failures, as mscclpp_dev_wait_check does. Out of line, so that the check takes none of
+ * the caller's registers.
+ */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_check_outlined(const mscclpp_dev_args_t *args, uint64_t waited_ns,
                                                          uint32_t peer)
 {

@@ -178,7 +178,10 @@ static double time_rounds(part_t *part, int way, int rounds)
     return bench_max(part->env->control, 1e-9 * (double)*part->elapsed_ns / rounds);
 }
 
-/* The float `i` that one rank sends to another. Small integers, so that sums are exact in any order. */
+/*
+ * Returns float `i` of those that one rank sends to another. They are small integers, so that sums are exact in any
+ * order.
+ */
 static float content(int from, int to, int seed, size_t i)
 {
     return (float)((size_t)(from * 31 + to * 11 + seed * 7) % 61 + i % 67);

@@ -153,7 +153,7 @@ static bool alloc_host_tokens(bench_pair_t *pair, void **address_p)
                : MSCCLPP_OK == pair->env->gpu->host_alloc(sizeof(uint64_t), address_p, &device_address);
 }
 
-/* No transport may still use the token. */
+/* Frees the token and its memory. No transport may still use the token. */
 static void free_tokens(bench_pair_t *pair)
 {
     if (pair->tokens_segment != NULL) {

@@ -44,7 +44,10 @@ MSCCLPP_DEV bool mscclpp_dev_nodes_over_trees(const mscclpp_dev_nodes_block_t *b
     return block->nodes->pattern == MSCCLPP_DEV_NODES_TREES && !mscclpp_dev_is_float16(block->dtype);
 }
 
-/* Even blocks use the first tree, odd ones the second, so that each tree carries half of the data. */
+/*
+ * Returns this node's place in the tree of the block. Even blocks use the first tree, odd ones the second, so that each
+ * tree carries half of the data.
+ */
 MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_trees_place(const mscclpp_dev_ctx_t *ctx,
                                                              const mscclpp_dev_nodes_args_t *nodes)
 {

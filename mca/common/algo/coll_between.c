@@ -100,10 +100,7 @@ static double estimate_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t
     return estimate_cost(input, tiles->kind, mscclpp_coll_pattern(coll), block_bytes, 0, in_trees ? choice.tile : 0);
 }
 
-/*
- * Returns true if partial results would be rounded on their way through the nodes. Each node on the way of a partial
- * result would round 16-bit floats.
- */
+/* Returns true if each node on the way of a partial result would round it, as with 16-bit floats. */
 static bool would_round(const mscclpp_select_input_t *input, mscclpp_coll_t coll)
 {
     return (input->dtype == MSCCLPP_DTYPE_FLOAT16 || input->dtype == MSCCLPP_DTYPE_BFLOAT16) &&

@@ -244,7 +244,10 @@ static mscclpp_status_t start_ready_work(mscclpp_engine_t *engine)
     return status;
 }
 
-/* *all_returned_p is valid only if the status is MSCCLPP_OK. Otherwise returns the error of a copy that has failed. */
+/*
+ * Publishes that this rank has delivered all its results, once it has. all_returned_p is valid only if the status is
+ * MSCCLPP_OK. Otherwise returns the error of a copy that has failed.
+ */
 static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_returned_p)
 {
     uint64_t *word = &engine->group->board[engine->group->rank].engine.returned;
@@ -271,8 +274,9 @@ static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_ret
 }
 
 /*
- * `call` is the call's name in messages. Returns MSCCLPP_OK when all ranks have published that they have delivered
- * their results. Otherwise returns the first error; copies and kernels may then still be running.
+ * Carries out the call, from its first copy to its last. `call` is the call's name in messages. Returns MSCCLPP_OK when
+ * all ranks have published that they have delivered their results. Otherwise returns the first error; copies and
+ * kernels may then still be running.
  *
  * On the twin, each turn of the loop makes progress, because this yields the processor to the threads that act as
  * engines. If next_check has changed, the wait has just checked the peers; then the kernel is checked as well, if the

@@ -50,7 +50,7 @@ static mscclpp_status_t create_events(mscclpp_engine_t *engine)
     return status;
 }
 
-/* After an error, free_resources frees what was created. */
+/* Allocates the engine's memory and events. After an error, free_resources frees what was created. */
 static mscclpp_status_t allocate(mscclpp_engine_t *engine)
 {
     const uint64_t slots = (uint64_t)(engine->group->size - 1) * MSCCLPP_DEV_ENGINE_DEPTH;

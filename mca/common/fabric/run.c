@@ -274,8 +274,8 @@ static uint64_t count_tiles(const mscclpp_fabric_t *fabric, const mscclpp_choice
 }
 
 /*
- * Over trees, the number of signals from a node depends on the blocks and tiles, so an all-reduce stores them as other
- * collectives do.
+ * Notes the blocks and tiles of a call over trees. Over trees, the number of signals from a node depends on the blocks
+ * and tiles, so an all-reduce stores them as other collectives do.
  */
 static void note_trees(mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {

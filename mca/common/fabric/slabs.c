@@ -143,7 +143,7 @@ mscclpp_status_t mscclpp_slab_take(const mscclpp_gpu_ops_t *gpu, const char *lab
     return MSCCLPP_OK;
 }
 
-/* The caller holds the lock. */
+/* Counts one open piece less, and hides the memory after the last one. The caller holds the lock. */
 static void close_piece(mscclpp_slab_t *slab)
 {
     if (--slab->open == 0) {

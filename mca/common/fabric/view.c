@@ -115,7 +115,7 @@ static bool has_packet(const mscclpp_fabric_t *fabric, uint64_t unit)
     return has_come;
 }
 
-/* The first packets of a node are at the start of its slot. */
+/* Returns true if packets of the node have arrived. The first packets of a node are at the start of its slot. */
 static bool has_packets(const mscclpp_fabric_t *fabric, int node)
 {
     return has_packet(fabric, (1 + (uint64_t)node) * fabric->division.packet_units);

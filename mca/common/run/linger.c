@@ -166,7 +166,9 @@ static uint64_t number_of_last_that_left(const mscclpp_runner_t *runner)
     return __atomic_load_n(&runner->mailbox->left, __ATOMIC_ACQUIRE);
 }
 
-/* The arguments by which a lingering kernel serves the operation's plan; NULL: it cannot, or there is no plan. */
+/*
+ * Returns the arguments by which a lingering kernel serves the operation's plan; NULL: it cannot, or there is no plan.
+ */
 static const mscclpp_dev_plan_args_t *lasting_plan(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_PLAN ? ((const mscclpp_dev_plan_args_t *)launch->args)->lasting : NULL;

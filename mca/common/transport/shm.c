@@ -63,8 +63,8 @@ struct mscclpp_remote {
 };
 
 /*
- * Memory of 0 bytes has no segment. Returns MSCCLPP_ERR_NOT_SUPPORTED, unlogged, if the memory is not within one
- * segment of this process.
+ * Writes the card by which peers find the memory. Memory of 0 bytes has no segment. Returns MSCCLPP_ERR_NOT_SUPPORTED,
+ * unlogged, if the memory is not within one segment of this process.
  */
 static mscclpp_status_t describe_memory(const mscclpp_transport_params_t *params, uint64_t magic, const void *address,
                                         uint64_t length, shm_card_t *card)
@@ -123,8 +123,8 @@ static mscclpp_status_t log_no_memory(const mscclpp_transport_t *transport, cons
 /* From here on: the functions of mscclpp_transport_shm. transport.h says what callers may expect of each. */
 
 /*
- * On the twin, device memory is shared memory, too. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info
- * level, if the tokens are not in shared memory of this process.
+ * Makes an instance. On the twin, device memory is shared memory, too. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the
+ * reason at the info level, if the tokens are not in shared memory of this process.
  */
 static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
@@ -163,7 +163,7 @@ static mscclpp_status_t shm_progress(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
-/* shm_conn_connect maps the peer's tokens. */
+/* Makes this rank's end of a connection. shm_conn_connect maps the peer's tokens. */
 static mscclpp_status_t shm_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
     mscclpp_conn_t *conn = calloc(1, sizeof(*conn));
@@ -208,7 +208,7 @@ static mscclpp_status_t shm_conn_status(const mscclpp_conn_t *conn)
     return MSCCLPP_OK;
 }
 
-/* Memory that is not shared has no key, so peers cannot put into the region. */
+/* Makes a region of this memory. Memory that is not shared has no key, so peers cannot put into the region. */
 static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -230,7 +230,10 @@ static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *
     return MSCCLPP_OK;
 }
 
-/* Returns MSCCLPP_ERR_NOT_SUPPORTED if the region's memory is not shared. */
+/*
+ * Writes the key by which peers open the region. Returns MSCCLPP_ERR_NOT_SUPPORTED if the region's memory is not
+ * shared.
+ */
 static mscclpp_status_t shm_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     shm_card_t card;
@@ -268,7 +271,7 @@ static mscclpp_status_t shm_remote_create(mscclpp_conn_t *conn, const void *key,
     return MSCCLPP_OK;
 }
 
-/* Memory must be unpinned before it is unmapped. */
+/* Unmaps the peer's region. Memory must be unpinned before it is unmapped. */
 static void shm_remote_destroy(mscclpp_remote_t *remote)
 {
     if (remote == NULL) {
@@ -292,9 +295,9 @@ static mscclpp_status_t log_out_of_range(const mscclpp_conn_t *conn, const char 
 }
 
 /*
- * Memory can be pinned only in whole pages. *device_p is the address of the first byte for kernels. Returns
- * MSCCLPP_ERR_INVALID for bytes outside the region. Returns MSCCLPP_ERR_NOT_SUPPORTED for 0 bytes, for a second call,
- * or if the pages cannot be pinned.
+ * Pins a part of the peer's region, so that kernels can store into it. Memory can be pinned only in whole pages.
+ * *device_p is the address of the first byte for kernels. Returns MSCCLPP_ERR_INVALID for bytes outside the region.
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED for 0 bytes, for a second call, or if the pages cannot be pinned.
  */
 static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t offset, uint64_t length, void **device_p)
 {
@@ -393,7 +396,10 @@ static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *r
     return status;
 }
 
-/* The CPU adds at once. The word must be aligned, because the addition is atomic only then. */
+/*
+ * Adds to a word of the peer's region. The CPU adds at once. The word must be aligned, because the addition is atomic
+ * only then.
+ */
 static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
     if (!mscclpp_fits(to, sizeof(uint64_t), remote->window.length)) {
@@ -408,7 +414,7 @@ static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return MSCCLPP_OK;
 }
 
-/* No operation is ever in progress, so any ticket has completed. */
+/* Begins a flush. No operation is ever in progress, so any ticket has completed. */
 static mscclpp_status_t shm_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     (void)conn;

@@ -301,7 +301,7 @@ static bool pair_up(const synth_topology_t *topology, const int *half, const int
     return false;
 }
 
-/* A clique: all ranks of the set have links with each other. */
+/* Returns true if all ranks of the set have links with each other. */
 static bool is_clique(const synth_topology_t *topology, const int *set, int count)
 {
     for (int i = 0; i < count; ++i) {

@@ -35,7 +35,7 @@ static bool add_port(synth_topology_t *topology, const char *what, int rank, boo
     return count == 0 || synth_topology_group(topology, name, capacity, links, count);
 }
 
-/* A ring of two ranks joins them once, not twice. */
+/* Builds a ring. A ring of two ranks joins them once, not twice. */
 static bool build_ring(synth_topology_t *topology, int ranks, int unused)
 {
     (void)unused;

@@ -35,8 +35,8 @@ CUresult mscclpp_cuda_check_driver(mscclpp_log_level_t level, const char *call, 
 }
 
 /*
- * At the end of the process the runtime may be gone before its users. Then nothing is wrong, because its resources are
- * gone with it.
+ * Returns the level at which a failure to release something is logged. At the end of the process the runtime may be
+ * gone before its users. Then nothing is wrong, because its resources are gone with it.
  */
 static mscclpp_log_level_t release_level(cudaError_t error)
 {
@@ -50,8 +50,8 @@ void mscclpp_cuda_check_release(const char *call, cudaError_t error)
 }
 
 /*
- * The function has the signature of the given version of CUDA, such as 11040. Returns cudaErrorSymbolNotFound if the
- * driver has no such function. The caller clears the thread's last error.
+ * Finds a function of the driver. The function has the signature of the given version of CUDA, such as 11040. Returns
+ * cudaErrorSymbolNotFound if the driver has no such function. The caller clears the thread's last error.
  */
 static cudaError_t find_driver_function(const char *name, unsigned version, void **function_p)
 {

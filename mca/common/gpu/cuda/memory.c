@@ -55,7 +55,10 @@ static void remember_address(const void *address, unsigned long long buffer_id, 
     ++recent_next;
 }
 
-/* The memory that the thread has seen there may be gone. */
+/*
+ * Returns true if the calling thread has seen device memory at this address. The memory that the thread has seen there
+ * may be gone.
+ */
 static bool was_seen_as_device(const void *address)
 {
     for (unsigned i = 0; i < RECENT_MAX; ++i) {
@@ -105,7 +108,10 @@ bool mscclpp_cuda_is_device(const void *address, uint64_t *allocation_p)
            (CU_MEMORYTYPE_DEVICE == type || 0 != managed);
 }
 
-/* `device` is the one for which the pinned memory was registered. Returns false if the device cannot be entered. */
+/*
+ * Returns true if kernels use pinned memory at the host's address. `device` is the one for which the pinned memory was
+ * registered. Returns false if the device cannot be entered.
+ */
 static bool is_mapped_in_place(const void *address, int device)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -124,7 +130,10 @@ static bool is_mapped_in_place(const void *address, int device)
     return in_place;
 }
 
-/* Slower than the questions of find_reach, but knows all kinds of memory. */
+/*
+ * Finds how the device reaches the memory, by questions to the runtime. Slower than the questions of find_reach, but
+ * knows all kinds of memory.
+ */
 static mscclpp_reach_t reach_by_query(int device, const void *address)
 {
     mscclpp_mem_info_t info;
@@ -312,7 +321,10 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     return status;
 }
 
-/* These errors mean that two devices or two processes cannot reach each other. Any other error is a fault. */
+/*
+ * Returns true if an error means that memory cannot be reached. These errors mean that two devices or two processes
+ * cannot reach each other. Any other error is a fault.
+ */
 static bool is_unreachable(cudaError_t error)
 {
     switch (error) {
@@ -329,7 +341,10 @@ static bool is_unreachable(cudaError_t error)
     }
 }
 
-/* The level of the message depends on the cause. Clears the thread's last error. */
+/*
+ * Logs a failed import, and returns its status. The level of the message depends on the cause. Clears the thread's last
+ * error.
+ */
 static mscclpp_status_t import_error(const char *call, cudaError_t error, const mscclpp_gpu_handle_t *handle,
                                      int device)
 {

@@ -55,9 +55,9 @@ mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, c
 bool mscclpp_window_query_lent(const mscclpp_gpu_ops_t *gpu, const mscclpp_window_t *window);
 
 /*
- * Returns false if the memory is lent and its owner has freed it, and true otherwise. A copy to freed memory may kill
- * the process, because the runtime may treat an address that it no longer knows as a host address. The call is cheap if
- * the peer is another process.
+ * Tells whether the peer's memory still exists. Returns false if the memory is lent and its owner has freed it, and
+ * true otherwise. A copy to freed memory may kill the process, because the runtime may treat an address that it no
+ * longer knows as a host address. The call is cheap if the peer is another process.
  */
 static inline bool mscclpp_window_is_there(const mscclpp_gpu_ops_t *gpu, const mscclpp_window_t *window)
 {

@@ -28,7 +28,10 @@ bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, 
     return true;
 }
 
-/* Only the host's address is used, by copies and by UCX. A failure breaks the connection. */
+/*
+ * Allocates pinned memory, if *memory_p is none yet. Only the host's address is used, by copies and by UCX. A failure
+ * breaks the connection.
+ */
 static bool ensure_bounce_memory(mscclpp_conn_t *conn, char **memory_p, size_t size)
 {
     void *host, *device;
@@ -51,7 +54,7 @@ bool mscclpp_transport_ucx_ensure_landing(mscclpp_conn_t *conn)
     return ensure_bounce_memory(conn, &conn->landing, conn->landing_size + sizeof(uint64_t));
 }
 
-/* A failure breaks the connection. */
+/* Makes the copier, if there is none yet. A failure breaks the connection. */
 static bool ensure_copier(mscclpp_conn_t *conn, mscclpp_copier_t *copier)
 {
     const mscclpp_transport_params_t *params = &conn->transport->params;
@@ -121,8 +124,8 @@ void mscclpp_transport_ucx_end_copy_out(mscclpp_transport_t *transport)
 }
 
 /*
- * Returns NULL if too many messages await their acknowledgement, or if UCX still reads the header of the one that had
- * this place before.
+ * Returns the entry of the next message. Returns NULL if too many messages await their acknowledgement, or if UCX still
+ * reads the header of the one that had this place before.
  */
 static ucx_message_t *next_message(mscclpp_conn_t *conn)
 {
@@ -131,7 +134,10 @@ static ucx_message_t *next_message(mscclpp_conn_t *conn)
     return conn->packed - conn->acked < UCX_MESSAGES_MAX && !message->sending ? message : NULL;
 }
 
-/* A put must already have taken its piece of the bounce memory, because `ring_end` must include that piece. */
+/*
+ * Fills in a message for the operation. A put must already have taken its piece of the bounce memory, because
+ * `ring_end` must include that piece.
+ */
 static void start_message(mscclpp_conn_t *conn, ucx_message_t *message, const ucx_op_t *op)
 {
     memset(message, 0, sizeof(*message));
@@ -160,8 +166,8 @@ static void add_message(mscclpp_conn_t *conn, bool is_copying)
 }
 
 /*
- * A message takes at most a chunk, in one piece of the bounce memory. Returns 0 if the bounce memory has no room at
- * present.
+ * Returns the bytes of the put that the next message takes. A message takes at most a chunk, in one piece of the bounce
+ * memory. Returns 0 if the bounce memory has no room at present.
  */
 static size_t next_length(const mscclpp_conn_t *conn, const ucx_op_t *op, bool is_device)
 {
@@ -245,7 +251,10 @@ bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
     return true;
 }
 
-/* UCX no longer needs the message's header and data. If sending has failed, the peer is lost. */
+/*
+ * Notes that UCX has sent a message. UCX no longer needs the message's header and data. If sending has failed, the peer
+ * is lost.
+ */
 static void on_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_message_t *message = user_data;
@@ -261,8 +270,8 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
 }
 
 /*
- * The next note of this kind can be sent now, because both use the same memory. If sending has failed, the peer is
- * lost.
+ * Notes that UCX has sent a note. The next note of this kind can be sent now, because both use the same memory. If
+ * sending has failed, the peer is lost.
  */
 static void on_note_sent(void *request, ucs_status_t status, void *user_data)
 {

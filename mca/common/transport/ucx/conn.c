@@ -13,8 +13,8 @@
 #define UCX_CLOSE_SECONDS 1.0 /* time for UCX to release what is given up */
 
 /*
- * UCX no longer refers to the connection, and it is in no list. Gives up its operations first, because they refer to
- * remotes of this connection.
+ * Frees a connection. UCX no longer refers to the connection, and it is in no list. Gives up its operations first,
+ * because they refer to remotes of this connection.
  */
 static void free_conn(mscclpp_conn_t *conn)
 {
@@ -66,7 +66,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transpor
     return MSCCLPP_OK;
 }
 
-/* If some connection to this peer is in use, the peer must not reuse an endpoint for a new one. */
+/* Returns true if a connection to this peer is in use. Then the peer must not reuse an endpoint for a new one. */
 static bool is_busy(const mscclpp_transport_t *transport, int peer)
 {
     const mscclpp_conn_t *conn = transport->conns;
@@ -105,8 +105,9 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
 }
 
 /*
- * The address comes from another process. Its head has been copied to conn->peer_address, and `length` is the length of
- * the whole address. The length is checked first, because the head is incomplete if the address is too short.
+ * Checks a peer's address. The address comes from another process. Its head has been copied to conn->peer_address, and
+ * `length` is the length of the whole address. The length is checked first, because the head is incomplete if the
+ * address is too short.
  */
 static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 {
@@ -172,8 +173,9 @@ mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn)
 }
 
 /*
- * If the peer has said good-bye and no operation was in progress, it has simply left. Otherwise the connection
- * breaks: immediately if an operation was in progress, and after UCX_GRACE_SECONDS if only the good-bye is missing.
+ * Decides what the loss of a peer means. If the peer has said good-bye and no operation was in progress, it has simply
+ * left. Otherwise the connection breaks: immediately if an operation was in progress, and after UCX_GRACE_SECONDS if
+ * only the good-bye is missing.
  */
 static void judge_loss(mscclpp_conn_t *conn)
 {
@@ -224,7 +226,7 @@ void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport)
     }
 }
 
-/* Both direct operations and messages of the connection may read or write the region. */
+/* Returns true if the connection uses the region, by direct operations or by messages. */
 static bool conn_uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region)
 {
     for (int i = 0; i < UCX_MESSAGES_MAX; ++i) {
@@ -252,8 +254,8 @@ static bool is_used(const mscclpp_region_t *region)
 }
 
 /*
- * The caller has removed the region's number, so messages that arrive meanwhile do not find the region. Gives up after
- * UCX_CLOSE_SECONDS.
+ * Waits until no connection uses the region. The caller has removed the region's number, so messages that arrive
+ * meanwhile do not find the region. Gives up after UCX_CLOSE_SECONDS.
  */
 static bool await_unused(const mscclpp_region_t *region)
 {
@@ -280,7 +282,8 @@ static void break_by_force(mscclpp_conn_t *conn)
 }
 
 /*
- * Without the worker's progress UCX accesses nothing more. This is the last resort if UCX does not let go of memory.
+ * Gives up the instance: all its connections break, and its worker makes no more progress. Without the worker's
+ * progress UCX accesses nothing more. This is the last resort if UCX does not let go of memory.
  */
 static void strand(mscclpp_transport_t *transport)
 {

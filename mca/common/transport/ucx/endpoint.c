@@ -14,7 +14,7 @@
 #define UCX_DRAIN_SECONDS 0.1 /* time for all good-byes together to leave */
 #define UCX_WATCH_SECONDS 0.1 /* time between two checks of the peers' processes */
 
-/* Clean-up closes the endpoint once no connection has it. */
+/* Notes that an endpoint's peer is lost. Clean-up closes the endpoint once no connection has it. */
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     ucx_endpoint_t *endpoint = arg;
@@ -26,7 +26,7 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
     }
 }
 
-/* If the endpoint is `unwatched`, UCX is not asked to report the loss of the peer. */
+/* Opens an endpoint to its peer. If the endpoint is `unwatched`, UCX is not asked to report the loss of the peer. */
 static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint)
 {
     const ucp_ep_params_t params = {
@@ -61,7 +61,10 @@ static void stop_watching(mscclpp_conn_t *conn)
     }
 }
 
-/* Only an endpoint that a connection used before, and that can be used again (ucx_endpoint_t). */
+/*
+ * Returns an endpoint to this address that the connection can take over. Only an endpoint that a connection used
+ * before, and that can be used again (ucx_endpoint_t).
+ */
 static ucx_endpoint_t *find_reusable(const mscclpp_conn_t *conn, const void *address, size_t length)
 {
     ucx_endpoint_t *endpoint = conn->peer_address.busy != 0 ? NULL : conn->transport->endpoints;
@@ -126,8 +129,8 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const 
 }
 
 /*
- * With `by_force`, UCX cancels the operations in progress. Clean-up frees the endpoint once UCX has closed it. If UCX
- * refuses to close it, it counts as closed.
+ * Begins to close an endpoint. With `by_force`, UCX cancels the operations in progress. Clean-up frees the endpoint
+ * once UCX has closed it. If UCX refuses to close it, it counts as closed.
  */
 static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint, bool by_force)
 {
@@ -219,8 +222,8 @@ static bool progress_until(mscclpp_transport_t *transport, double deadline)
 }
 
 /*
- * Good-byes get UCX_DRAIN_SECONDS in total to leave. Waits for no answers, because peers may already be gone. A request
- * may be freed before it has ended, which UCX allows.
+ * Waits until the endpoints have sent what they have. Good-byes get UCX_DRAIN_SECONDS in total to leave. Waits for no
+ * answers, because peers may already be gone. A request may be freed before it has ended, which UCX allows.
  */
 static void drain(mscclpp_transport_t *transport)
 {

@@ -34,7 +34,7 @@ uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
     return table->entries[index].id;
 }
 
-/* Peers send numbers, so they may be anything. */
+/* Returns the entry with this number. Peers send numbers, so they may be anything. */
 static ucx_entry_t *find_entry(const ucx_table_t *table, uint64_t id)
 {
     size_t index = (uint32_t)id;

@@ -10,7 +10,7 @@ static ucx_op_t *op_at(mscclpp_conn_t *conn, uint64_t number)
     return &conn->ops[number % UCX_OPS_MAX];
 }
 
-/* If the request failed, the peer is lost. */
+/* Ends a request of the connection. If the request failed, the peer is lost. */
 static void end_request(void *request, ucs_status_t status, void *user_data)
 {
     mscclpp_conn_t *conn = user_data;
@@ -22,7 +22,10 @@ static void end_request(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
-/* UCX no longer needs the put's source. Only a later flush tells that the bytes have arrived. */
+/*
+ * Notes that UCX has sent a direct put. UCX no longer needs the put's source. Only a later flush tells that the bytes
+ * have arrived.
+ */
 static void on_put(void *request, ucs_status_t status, void *user_data)
 {
     ucx_op_t *op = user_data;
@@ -32,7 +35,7 @@ static void on_put(void *request, ucs_status_t status, void *user_data)
     end_request(request, status, op->conn);
 }
 
-/* The direct puts before the flush are in the peer's memory. */
+/* Notes that a flush has ended. The direct puts before the flush are in the peer's memory. */
 static void on_flushed(void *request, ucs_status_t status, void *user_data)
 {
     mscclpp_conn_t *conn = user_data;
@@ -58,7 +61,7 @@ static void handle_result(mscclpp_conn_t *conn, ucs_status_ptr_t request)
     }
 }
 
-/* UCX writes to the peer's memory. The source is in use while `op->sending` is set. */
+/* Begins a direct put. UCX writes to the peer's memory. The source is in use while `op->sending` is set. */
 static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -83,9 +86,9 @@ static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
 }
 
 /*
- * The flush covers all operations that have begun so far. It has ended when `flushing_end` is 0, which may be the
- * case when the function returns. Then either `flushed_end` says which operations the flush included, or the peer is
- * lost.
+ * Begins a flush of the connection. The flush covers all operations that have begun so far. It has ended when
+ * `flushing_end` is 0, which may be the case when the function returns. Then either `flushed_end` says which operations
+ * the flush included, or the peer is lost.
  */
 static void begin_flush(mscclpp_conn_t *conn)
 {
@@ -107,8 +110,8 @@ static void begin_flush(mscclpp_conn_t *conn)
 }
 
 /*
- * A direct put must wait for an earlier message that writes some of the same bytes, because it would later overwrite
- * the data of the put. (If there was no signal between the two, their order would not matter.) Only puts and adds
+ * Returns true if earlier messages must arrive before the direct put: those that write some of the same bytes would
+ * later overwrite its data. (If there was no signal between the two, their order would not matter.) Only puts and adds
  * write, and both have a remote.
  */
 static bool must_wait_for_messages(const mscclpp_conn_t *conn, const ucx_op_t *op)
@@ -222,8 +225,9 @@ void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
 }
 
 /*
- * MSCCLPP_IN_PROGRESS: too many operations are in progress. Otherwise returns the reason why the connection takes none.
- * A connection that the peer has closed breaks when it is used.
+ * Checks that the connection takes another operation. MSCCLPP_IN_PROGRESS: too many operations are in progress.
+ * Otherwise returns the reason why the connection takes none. A connection that the peer has closed breaks when it is
+ * used.
  */
 static mscclpp_status_t check_can_take(mscclpp_conn_t *conn)
 {
@@ -242,7 +246,10 @@ static mscclpp_status_t check_can_take(mscclpp_conn_t *conn)
     return conn->op_end - conn->op_begin < UCX_OPS_MAX ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
-/* The region has `region_length` bytes and belongs to rank `owner`. `action` begins the message of a refusal. */
+/*
+ * Checks that the bytes are within a region. The region has `region_length` bytes and belongs to rank `owner`. `action`
+ * begins the message of a refusal.
+ */
 static mscclpp_status_t check_range(const mscclpp_conn_t *conn, const char *action, uint64_t offset, uint64_t length,
                                     int owner, uint64_t region_length)
 {
@@ -255,7 +262,7 @@ static mscclpp_status_t check_range(const mscclpp_conn_t *conn, const char *acti
     return MSCCLPP_OK;
 }
 
-/* The queue must have room. */
+/* Appends an operation to the queue. The queue must have room. */
 static void enqueue(mscclpp_conn_t *conn, const ucx_op_t *op)
 {
     *op_at(conn, conn->op_end) = *op;
@@ -267,15 +274,16 @@ static void enqueue(mscclpp_conn_t *conn, const ucx_op_t *op)
     mscclpp_transport_ucx_advance(conn);
 }
 
-/* UCX cannot access the source or the target of such a put. */
+/* Returns true if a put between these regions goes by messages, because UCX cannot access its source or its target. */
 static bool goes_by_message(const mscclpp_remote_t *remote, const mscclpp_region_t *region)
 {
     return remote->rkey == NULL || region->memory == NULL;
 }
 
 /*
- * A put of 0 bytes is only checked. If `signal` is not 0, a signal of token `signal - 1` follows the data. Returns
- * MSCCLPP_ERR_INVALID for bytes outside a region; otherwise returns what check_can_take does.
+ * Queues a put, with a signal behind it. A put of 0 bytes is only checked. If `signal` is not 0, a signal of token
+ * `signal - 1` follows the data. Returns MSCCLPP_ERR_INVALID for bytes outside a region; otherwise returns what
+ * check_can_take does.
  */
 static mscclpp_status_t put_and_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                        mscclpp_region_t *region, uint64_t from, uint64_t length, uint64_t signal)

@@ -17,13 +17,16 @@ static ucx_arrival_t *arrival_at(mscclpp_conn_t *conn, uint64_t number)
     return &conn->arrivals[number % UCX_MESSAGES_MAX];
 }
 
-/* One side has a fault, or their parameters differ. */
+/* Breaks the connection because of a message that is not valid. One side has a fault, or their parameters differ. */
 static void reject(mscclpp_conn_t *conn, const char *reason)
 {
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, reason);
 }
 
-/* Data of another length than announced breaks the connection. If receiving has failed, the peer is lost. */
+/*
+ * Notes that the data of a message have arrived. Data of another length than announced breaks the connection. If
+ * receiving has failed, the peer is lost.
+ */
 static void on_received(void *request, ucs_status_t status, size_t length, void *user_data)
 {
     ucx_arrival_t *arrival = user_data;
@@ -43,8 +46,8 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
 }
 
 /*
- * If the message names no region, or bytes outside the region, breaks the connection and returns NULL. *on_device_p is
- * true if only copies of the GPU runtime can access the address.
+ * Returns the address that the message writes to. If the message names no region, or bytes outside the region, breaks
+ * the connection and returns NULL. *on_device_p is true if only copies of the GPU runtime can access the address.
  */
 static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint64_t length, bool *on_device_p)
 {
@@ -100,9 +103,9 @@ static char *find_early_place(mscclpp_conn_t *conn, const ucx_header_t *header)
 }
 
 /*
- * UCX calls on_received later, unless the data arrives at once or UCX fails; in the latter case, the peer is lost.
- * Until the data has arrived, the arrival names the region that the data goes into, so that the region is not freed
- * (mscclpp_transport_ucx_vacate).
+ * Lets UCX fetch the data of a message. UCX calls on_received later, unless the data arrives at once or UCX fails; in
+ * the latter case, the peer is lost. Until the data has arrived, the arrival names the region that the data goes into,
+ * so that the region is not freed (mscclpp_transport_ucx_vacate).
  */
 static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor, size_t length, char *to)
 {
@@ -133,7 +136,8 @@ static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descr
 }
 
 /*
- * With `is_announced`, UCX still has to fetch the data, and `data` is UCX's descriptor for that.
+ * Takes a message that has arrived. With `is_announced`, UCX still has to fetch the data, and `data` is UCX's
+ * descriptor for that.
  *
  * A message that does not fit the state breaks the connection. This includes a sequence number below `executed`, for
  * which the unsigned difference is huge. A broken connection ignores all messages.
@@ -185,8 +189,8 @@ static void accept_message(mscclpp_conn_t *conn, const ucx_header_t *header, voi
 }
 
 /*
- * All messages before `number` have been executed, so their room is free again. The entry of the last of them has not
- * been used again yet, and tells how far the bounce memory is free.
+ * Takes an acknowledgement. All messages before `number` have been executed, so their room is free again. The entry of
+ * the last of them has not been used again yet, and tells how far the bounce memory is free.
  */
 static void on_acknowledgement(mscclpp_conn_t *conn, uint64_t number)
 {
@@ -244,7 +248,7 @@ ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, siz
     return UCS_OK;
 }
 
-/* The message has had its turn, so its entry is free. */
+/* Ends the turn of the message that is executed. The message has had its turn, so its entry is free. */
 static void end_turn(mscclpp_conn_t *conn)
 {
     arrival_at(conn, conn->issued)->has_header = false;
@@ -253,8 +257,8 @@ static void end_turn(mscclpp_conn_t *conn)
 }
 
 /*
- * Returns false if the copy must wait or has failed. A copy to device memory also waits while an add to device memory
- * is in progress (step_device_add).
+ * Executes a message that carries a put. Returns false if the copy must wait or has failed. A copy to device memory
+ * also waits while an add to device memory is in progress (step_device_add).
  */
 static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
 {
@@ -297,8 +301,8 @@ static void reduce_to_signal(ucx_header_t *header)
 }
 
 /*
- * The CPU cannot access the word, so it is copied to the host, changed, and copied back. No other operation of this
- * instance changes the word in the meantime.
+ * Goes on with an add to device memory. The CPU cannot access the word, so it is copied to the host, changed, and
+ * copied back. No other operation of this instance changes the word in the meantime.
  *
  * The caller calls this function again in each round until it returns true. If a copy cannot be started, or if there is
  * no memory for the word, the connection breaks, which also gives up the add.
@@ -338,8 +342,8 @@ static bool step_device_add(mscclpp_conn_t *conn, char *target, uint64_t value)
 }
 
 /*
- * An add to device memory takes several calls (step_device_add). Returns false if it waits for copies, or if the
- * message broke the connection.
+ * Executes a message that carries an add. An add to device memory takes several calls (step_device_add). Returns false
+ * if it waits for copies, or if the message broke the connection.
  */
 static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
@@ -360,7 +364,10 @@ static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
     return true;
 }
 
-/* Everything before the signal must have been executed. Returns false if the message broke the connection. */
+/*
+ * Executes a message that carries a signal. Everything before the signal must have been executed. Returns false if the
+ * message broke the connection.
+ */
 static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
     const mscclpp_transport_params_t *params = &conn->transport->params;
@@ -419,9 +426,9 @@ static bool execute_conn(mscclpp_conn_t *conn)
 }
 
 /*
- * A message counts as executed when the batch of copies that belongs to it has ended. If there is no batch, the
- * messages before `issued` needed no copy and count at once. Returns true if any were counted, or if the batch was a
- * copy of an add.
+ * Counts the messages whose copies have ended as executed. A message counts as executed when the batch of copies that
+ * belongs to it has ended. If there is no batch, the messages before `issued` needed no copy and count at once. Returns
+ * true if any were counted, or if the batch was a copy of an add.
  */
 static bool end_copies(mscclpp_transport_t *transport)
 {

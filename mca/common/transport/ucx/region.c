@@ -5,7 +5,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-/* A failure is logged at the info level. */
+/* Registers memory with UCX. A failure is logged at the info level. */
 static bool map_memory(mscclpp_transport_t *transport, void *address, size_t length, ucp_mem_h *memory_p)
 {
     const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |

@@ -48,8 +48,8 @@ mscclpp_status_t mscclpp_transport_ucx_remote_create(mscclpp_conn_t *conn, const
 }
 
 /*
- * A forked child leaves the parent's key alone. The remote's connection still exists: the last operation that uses the
- * remote ends before the connection is freed.
+ * Frees a remote and its key. A forked child leaves the parent's key alone. The remote's connection still exists: the
+ * last operation that uses the remote ends before the connection is freed.
  */
 static void free_remote(mscclpp_remote_t *remote)
 {

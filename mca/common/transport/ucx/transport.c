@@ -37,7 +37,7 @@
 #define UCX_PROGRESS_MAX 16   /* the most calls of the worker's progress in one call of ucx_progress */
 #define UCX_CLOSE_SECONDS 1.0 /* how long the end of an instance waits for endpoints to close */
 
-/* A variable that the user has set stays. A failure does no harm. */
+/* Sets a variable of UCX. A variable that the user has set stays. A failure does no harm. */
 static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config, const char *variable,
                         const char *name, const char *value)
 {
@@ -49,9 +49,9 @@ static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config
 }
 
 /*
- * The context cannot be shared with the control messages: those avoid RDMA devices and the user's settings for UCX,
- * whereas this one needs both. Instances cannot share one either, because different threads may use them, for which UCX
- * would have to be built thread-safe.
+ * Makes the instance's context of UCX. The context cannot be shared with the control messages: those avoid RDMA devices
+ * and the user's settings for UCX, whereas this one needs both. Instances cannot share one either, because different
+ * threads may use them, for which UCX would have to be built thread-safe.
  */
 static bool init_context(mscclpp_transport_t *transport)
 {
@@ -90,7 +90,7 @@ static bool init_context(mscclpp_transport_t *transport)
     return is_made;
 }
 
-/* After a failure, ucx_destroy frees what was made. */
+/* Makes the instance's worker. After a failure, ucx_destroy frees what was made. */
 static bool start_worker(mscclpp_transport_t *transport)
 {
     const mscclpp_ucx_functions_t *ucx = &transport->ucx;
@@ -117,8 +117,9 @@ static bool start_worker(mscclpp_transport_t *transport)
 }
 
 /*
- * Good-byes get some time to leave, and the closing of endpoints and connections at most UCX_CLOSE_SECONDS. The
- * caller has destroyed all connections; those that still exist could not be freed, because UCX held requests of theirs.
+ * Closes all endpoints and connections. Good-byes get some time to leave, and the closing of endpoints and connections
+ * at most UCX_CLOSE_SECONDS. The caller has destroyed all connections; those that still exist could not be freed,
+ * because UCX held requests of theirs.
  *
  * Returns false if UCX is still closing an endpoint or has not ended all requests. Then its worker and context must be
  * kept, because UCX cannot handle their end in this state.
@@ -141,8 +142,9 @@ static bool close_all(mscclpp_transport_t *transport)
 }
 
 /*
- * The instance may be incomplete. Ends the copies first, because they use the connections' bounce memory. If UCX does
- * not release something, UCX's worker and the instance's memory are leaked, because UCX may still use them.
+ * Frees an instance. The instance may be incomplete. Ends the copies first, because they use the connections' bounce
+ * memory. If UCX does not release something, UCX's worker and the instance's memory are leaked, because UCX may still
+ * use them.
  */
 static void ucx_destroy(mscclpp_transport_t *transport)
 {
@@ -179,8 +181,9 @@ static void ucx_destroy(mscclpp_transport_t *transport)
 }
 
 /*
- * Without an RDMA device, UCX would execute puts in the peer's worker. That saves no CPU work on either side, and costs
- * a round trip before each signal. Unlike a device, it could also write to memory that is no longer a region.
+ * Returns true if puts should go directly, and not by messages. Without an RDMA device, UCX would execute puts in the
+ * peer's worker. That saves no CPU work on either side, and costs a round trip before each signal. Unlike a device, it
+ * could also write to memory that is no longer a region.
  */
 static bool wants_direct_puts(const mscclpp_transport_params_t *params)
 {
@@ -200,9 +203,9 @@ static bool wants_direct_puts(const mscclpp_transport_params_t *params)
 }
 
 /*
- * Returns MSCCLPP_ERR_NOT_SUPPORTED, so that another transport may be tried, if UCX is missing, refuses the context or
- * the worker, or has too long an address. If the system grants too few resources for UCX, returns the status of
- * mscclpp_ucx_check_limits.
+ * Makes an instance. Returns MSCCLPP_ERR_NOT_SUPPORTED, so that another transport may be tried, if UCX is missing,
+ * refuses the context or the worker, or has too long an address. If the system grants too few resources for UCX,
+ * returns the status of mscclpp_ucx_check_limits.
  */
 static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)

@@ -8,8 +8,8 @@
 #define SLOTS MSCCLPP_VERBS_BOUNCE_SLOTS
 
 /*
- * A peer that is not told would wait for an acknowledgement forever. It is told first, because a broken connection
- * sends nothing. With a full queue the peer is not told.
+ * Breaks the connection on both sides. A peer that is not told would wait for an acknowledgement forever. It is told
+ * first, because a broken connection sends nothing. With a full queue the peer is not told.
  */
 static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, const char *reason)
 {
@@ -117,8 +117,9 @@ bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn)
 }
 
 /*
- * If the source is bounced, also starts to copy the data into the slots. Otherwise the HCA reads the source directly,
- * and the slots contain only headers. A copy that cannot be started breaks the connection.
+ * Fills free slots from the puts that wait. If the source is bounced, also starts to copy the data into the slots.
+ * Otherwise the HCA reads the source directly, and the slots contain only headers. A copy that cannot be started breaks
+ * the connection.
  */
 static void begin_slots(mscclpp_conn_t *conn)
 {
@@ -170,8 +171,8 @@ static void begin_slots(mscclpp_conn_t *conn)
 }
 
 /*
- * A slot takes two work requests, for which the queue must have room: the data and, if the data goes to landing memory,
- * the header with a message.
+ * Posts the work requests of a slot. A slot takes two work requests, for which the queue must have room: the data and,
+ * if the data goes to landing memory, the header with a message.
  *
  * Messages fill the peer's slots in turn. The next slot is certainly free: each message that is not acknowledged keeps
  * a slot of this side in use, and there are only SLOTS of them.
@@ -229,7 +230,10 @@ static void continue_sending(mscclpp_conn_t *conn)
     mscclpp_verbs_ring_doorbell(qp);
 }
 
-/* Bounced puts and adds must not overtake an earlier put that still waits for slots, for room or on another rail. */
+/*
+ * Returns true if a bounced put or an add may begin. Bounced puts and adds must not overtake an earlier put that still
+ * waits for slots, for room or on another rail.
+ */
 static bool can_begin(mscclpp_conn_t *conn)
 {
     /* Earlier data that was not bounced is ahead on rail 0, unless it is a stripe. */
@@ -336,7 +340,7 @@ static bool is_in_a_region(const mscclpp_transport_t *transport, uint64_t begin,
     return false;
 }
 
-/* A failure breaks the connection. */
+/* Starts a copy. A failure breaks the connection. */
 static bool start_copy(mscclpp_conn_t *conn, void *to, const void *from, size_t size)
 {
     mscclpp_transport_t *transport = conn->transport;
@@ -350,8 +354,8 @@ static bool start_copy(mscclpp_conn_t *conn, void *to, const void *from, size_t 
 }
 
 /*
- * The CPU cannot access the word, so it is copied to the slot, changed there, and copied back. No other message of this
- * instance is executed meanwhile.
+ * Goes on with an add to device memory. The CPU cannot access the word, so it is copied to the slot, changed there, and
+ * copied back. No other message of this instance is executed meanwhile.
  *
  * The caller calls this function again in each round until it returns true. If a copy cannot be started, the
  * connection breaks, which also gives up the add.
@@ -441,8 +445,9 @@ static void acknowledge(mscclpp_conn_t *conn)
 }
 
 /*
- * `is_out` says that the copies filled slots; otherwise they executed messages. Copies join a batch until it ends, so
- * the batch covers all copies that have begun. A failed batch breaks every connection with bounced memory.
+ * Notes the end of a batch of copies. `is_out` says that the copies filled slots; otherwise they executed messages.
+ * Copies join a batch until it ends, so the batch covers all copies that have begun. A failed batch breaks every
+ * connection with bounced memory.
  */
 static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier, bool is_out)
 {

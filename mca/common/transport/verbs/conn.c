@@ -63,7 +63,8 @@ mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int p
 }
 
 /*
- * After the wait the queue pair may be destroyed, because everything that the peer might request again has arrived.
+ * Tells the peer that this side leaves, and waits until it has heard that. After the wait the queue pair may be
+ * destroyed, because everything that the peer might request again has arrived.
  *
  * Dead peers do not answer. All waits for them together end with the instance's patience. But each good-bye may wait
  * at least GOOD_BYE_SECONDS, so that live peers are told even if dead ones have used up the patience.
@@ -150,8 +151,9 @@ mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *ad
 }
 
 /*
- * A connection is atomic if both sides want that. Returns MSCCLPP_ERR_NOT_SUPPORTED if another connection of this rank
- * has the other mode, or if the CPU cannot add to the tokens. The reason is then logged at the info level.
+ * Decides whether the connection is atomic. A connection is atomic if both sides want that. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if another connection of this rank has the other mode, or if the CPU cannot add to the
+ * tokens. The reason is then logged at the info level.
  */
 static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_wants_atomic)
 {

@@ -35,8 +35,9 @@ static bool is_listed(const char *list, const char *name)
 }
 
 /*
- * The codes of the specification give width and speed. A speed that is not in the table counts as the next lower one in
- * the table; below all of them, a lane counts as 2 Gbit/s. A width that is not in the table counts as one lane.
+ * Returns the rate of a port. The codes of the specification give width and speed. A speed that is not in the table
+ * counts as the next lower one in the table; below all of them, a lane counts as 2 Gbit/s. A width that is not in the
+ * table counts as one lane.
  */
 static int rate_of(const struct ibv_port_attr *attr)
 {
@@ -58,7 +59,9 @@ static int rate_of(const struct ibv_port_attr *attr)
     return lanes * 2;
 }
 
-/* The parameter is "auto" or a number of bytes. The port's active MTU is the limit. */
+/*
+ * Returns the code of the MTU to use. The parameter is "auto" or a number of bytes. The port's active MTU is the limit.
+ */
 static uint8_t mtu_of(const char *text, enum ibv_mtu active)
 {
     int mtu = IBV_MTU_256;
@@ -210,8 +213,8 @@ void mscclpp_verbs_close_rails(mscclpp_transport_t *transport)
 }
 
 /*
- * The nearest comes first, then the fastest, then InfiniBand before Ethernet. Equal candidates keep the order of the
- * library, so that the choice is the same each time.
+ * Compares two ports, for qsort. The nearest comes first, then the fastest, then InfiniBand before Ethernet. Equal
+ * candidates keep the order of the library, so that the choice is the same each time.
  */
 static int compare_candidates(const void *first, const void *second)
 {
@@ -256,7 +259,10 @@ static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates
     }
 }
 
-/* The path is "" if it is not known, or does not matter because the CPU reads all memory. */
+/*
+ * Writes the path of the GPU among the system's devices. The path is "" if it is not known, or does not matter because
+ * the CPU reads all memory.
+ */
 static void find_gpu_path(const mscclpp_transport_t *transport, char *path, size_t size)
 {
     mscclpp_gpu_info_t info;

@@ -27,8 +27,8 @@ bool mscclpp_verbs_gids_match(const union ibv_gid *one, const union ibv_gid *oth
 }
 
 /*
- * Version 2 is preferred, because routers forward it and networks are usually set up for it. Returns false if the
- * version is unknown.
+ * Returns true if the GID is of RoCE version 2. Version 2 is preferred, because routers forward it and networks are
+ * usually set up for it. Returns false if the version is unknown.
  */
 static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index)
 {
@@ -57,8 +57,8 @@ static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rai
 }
 
 /*
- * 0 is useless, higher is better. RoCE v2 counts most. Then IPv4, which every network has, is better than other
- * routable addresses, and those are better than link-local ones.
+ * Returns how well a GID suits. 0 is useless, higher is better. RoCE v2 counts most. Then IPv4, which every network
+ * has, is better than other routable addresses, and those are better than link-local ones.
  */
 static int grade_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index,
                      const union ibv_gid *gid)

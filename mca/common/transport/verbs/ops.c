@@ -54,7 +54,10 @@ mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remot
     return mscclpp_verbs_put_data(conn, remote, to, region, from, length);
 }
 
-/* A signal or an add may be posted only when no earlier put can arrive after it. */
+/*
+ * Returns true if a signal or an add may be posted now. A signal or an add may be posted only when no earlier put can
+ * arrive after it.
+ */
 static bool can_follow_puts(mscclpp_conn_t *conn)
 {
     return 0 == conn->qps[0]->unposted.length && mscclpp_verbs_free_slots(conn->qps[0]) > 0 &&

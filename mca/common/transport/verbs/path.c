@@ -70,7 +70,7 @@ int mscclpp_verbs_path_distance(const char *path_a, const char *path_b)
     return distance + (socket_a >= 0 && socket_b >= 0 && socket_a != socket_b ? OTHER_SOCKET : 0);
 }
 
-/* The result is "" if the path does not exist or is too long. */
+/* Writes the path of a file with all links resolved. The result is "" if the path does not exist or is too long. */
 static void resolve_links(const char *name, char *path, size_t size)
 {
     char *resolved = realpath(name, NULL);

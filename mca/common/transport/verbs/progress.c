@@ -9,7 +9,7 @@
 #define EVENT_INTERVAL 1024u /* rounds of progress between two checks of events and of the clock */
 #define PROBE_INTERVAL 1.0   /* seconds between two probes of the peers */
 
-/* MSCCLPP_ERR_PEER says that the peer caused the failure. */
+/* Returns our status for one of the library. MSCCLPP_ERR_PEER says that the peer caused the failure. */
 static mscclpp_status_t status_of(enum ibv_wc_status status)
 {
     switch (status) {
@@ -28,8 +28,8 @@ static mscclpp_status_t status_of(enum ibv_wc_status status)
 static void poll_events(mscclpp_transport_t *transport);
 
 /*
- * Everything that the peer sent before its good-bye has arrived. Requests of this side count as completed, because the
- * peer no longer needs them. Requests that have not been posted are dropped.
+ * Takes the peer's good-bye. Everything that the peer sent before its good-bye has arrived. Requests of this side count
+ * as completed, because the peer no longer needs them. Requests that have not been posted are dropped.
  */
 static void note_good_bye(mscclpp_conn_t *conn)
 {
@@ -45,8 +45,9 @@ static void note_good_bye(mscclpp_conn_t *conn)
 }
 
 /*
- * Only the first failure is logged, because later ones follow from it. If an event explains the failure, handling the
- * event breaks the connection and logs the event instead of the completion.
+ * Breaks the connection because a request has failed. Only the first failure is logged, because later ones follow from
+ * it. If an event explains the failure, handling the event breaks the connection and logs the event instead of the
+ * completion.
  */
 static void fail_by_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
@@ -67,8 +68,8 @@ static void fail_by_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 }
 
 /*
- * A message is a control message or, in mode no_atomic, a signal. The data of puts before a signal is already in
- * memory, because the HCA reports a message only after the data before it.
+ * Takes a message from the peer. A message is a control message or, in mode no_atomic, a signal. The data of puts
+ * before a signal is already in memory, because the HCA reports a message only after the data before it.
  */
 static void handle_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
@@ -94,7 +95,7 @@ static void handle_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
     (void)__atomic_add_fetch(&params->tokens[message], 1, __ATOMIC_RELEASE);
 }
 
-/* After a good-bye all requests count as completed: later entries are void. */
+/* Takes one entry of the completion queue. After a good-bye all requests count as completed: later entries are void. */
 static void handle_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     if (IBV_WC_SUCCESS != wc->status) {
@@ -131,7 +132,10 @@ void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
     }
 }
 
-/* An event of a queue names the queue. A failure of the device concerns all connections over that rail. */
+/*
+ * Returns true if the event concerns the connection. An event of a queue names the queue. A failure of the device
+ * concerns all connections over that rail.
+ */
 static bool concerns_conn(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail,
                           const struct ibv_async_event *event)
 {
@@ -185,8 +189,8 @@ static void handle_event(mscclpp_transport_t *transport, const mscclpp_verbs_rai
 }
 
 /*
- * The devices' descriptors do not block (open_port), so the loop ends when no event is left. Acknowledges each event at
- * once, because destroying a queue pair waits until its events are acknowledged.
+ * Takes the events of all devices. The devices' descriptors do not block (open_port), so the loop ends when no event is
+ * left. Acknowledges each event at once, because destroying a queue pair waits until its events are acknowledged.
  */
 static void poll_events(mscclpp_transport_t *transport)
 {
@@ -201,9 +205,9 @@ static void poll_events(mscclpp_transport_t *transport)
 }
 
 /*
- * A rank that only waits has no requests in progress, so no failed completion tells it that the peer's process is dead.
- * A write of no bytes does: the peer's HCA answers as long as the queue pair exists. It is not needed if a request that
- * asks for its completion is already in progress.
+ * Probes, from time to time, whether the peers' processes live. A rank that only waits has no requests in progress, so
+ * no failed completion tells it that the peer's process is dead. A write of no bytes does: the peer's HCA answers as
+ * long as the queue pair exists. It is not needed if a request that asks for its completion is already in progress.
  */
 static void probe_peers(mscclpp_transport_t *transport)
 {
@@ -225,9 +229,9 @@ static void probe_peers(mscclpp_transport_t *transport)
 }
 
 /*
- * The HCA reports a failure even of requests that asked for no completion. Only rail 0 receives messages: signals in
- * mode no_atomic, those of the bounce protocol, and good-byes. With several rails, a good-bye explains why the others
- * fail.
+ * Returns true if the rail's completion queue may have entries. The HCA reports a failure even of requests that asked
+ * for no completion. Only rail 0 receives messages: signals in mode no_atomic, those of the bounce protocol, and
+ * good-byes. With several rails, a good-bye explains why the others fail.
  */
 static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
 {

@@ -18,7 +18,10 @@
 /* 2^64 divided by the golden ratio, an odd number. Multiplying by it spreads a number over the high bits. */
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
-/* The number differs between queue pairs, so that packets of an earlier one are not taken for those of a later one. */
+/*
+ * Returns the number of the first packet. The number differs between queue pairs, so that packets of an earlier one are
+ * not taken for those of a later one.
+ */
 static uint32_t new_psn(const void *object)
 {
     uint64_t mixed = mscclpp_process_token() ^ (uint64_t)(1e9 * mscclpp_now()) ^ ((uint64_t)(uintptr_t)object << 13);
@@ -32,7 +35,7 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* `error` is an errno. Returns the status for it. */
+/* Logs that a step of the connection has failed. `error` is an errno. Returns the status for it. */
 static mscclpp_status_t log_failure(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail, const char *step,
                                     int error)
 {
@@ -191,8 +194,9 @@ void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_add
 }
 
 /*
- * RoCE always needs the header, and InfiniBand needs it between subnets. Within a subnet the LID is enough, unless the
- * peer has none, one of the ports requires the header, or the user has chosen a GID.
+ * Returns true if packets to the peer need a global header. RoCE always needs the header, and InfiniBand needs it
+ * between subnets. Within a subnet the LID is enough, unless the peer has none, one of the ports requires the header,
+ * or the user has chosen a GID.
  */
 static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
@@ -206,10 +210,7 @@ static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_ad
             gid.global.subnet_prefix != qp->rail->gid.global.subnet_prefix);
 }
 
-/*
- * After this the queue pair can receive from the peer. Returns 0 or an errno. Both ports have passed check_reachable,
- * so they have GIDs if these are needed.
- */
+/* Makes the queue pair ready to receive from the peer. Returns 0 or an errno. */
 static int move_to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     const mscclpp_config_t *config = qp->conn->transport->params.config;
@@ -260,9 +261,9 @@ static int move_to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_
 }
 
 /*
- * The links must be of the same kind, the peer's MTU must be valid, and both ports must have GIDs of the same kind if
- * packets need them. Packets between GIDs of different kinds would never be answered. Otherwise returns
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level.
+ * Checks that the two ports can reach each other. The links must be of the same kind, the peer's MTU must be valid, and
+ * both ports must have GIDs of the same kind if packets need them. Packets between GIDs of different kinds would never
+ * be answered. Otherwise returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level.
  */
 static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {

@@ -8,7 +8,10 @@ uint32_t mscclpp_verbs_free_slots(const mscclpp_verbs_qp_t *qp)
     return qp->depth - (uint32_t)(qp->posted - qp->completed);
 }
 
-/* `request` is a noun for the message; `error` is an errno. */
+/*
+ * Breaks the connection because a request could not be posted. `request` is a noun for the message; `error` is an
+ * errno.
+ */
 static void fail_to_post(mscclpp_verbs_qp_t *qp, const char *request, int error)
 {
     mscclpp_verbs_fail(qp->conn, MSCCLPP_ERR_SYSTEM, "%s for rank %d on %s port %d was refused: %s", request,

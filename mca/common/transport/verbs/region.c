@@ -30,7 +30,10 @@ static struct ibv_mr *register_plain(mscclpp_transport_t *transport, mscclpp_ver
     return transport->ibv.reg_mr(rail->pd, address, length, access & ~IBV_ACCESS_OPTIONAL_RANGE);
 }
 
-/* Returns NULL, with errno set and nothing logged, if this is not possible here. */
+/*
+ * Registers device memory by a file descriptor of it. Returns NULL, with errno set and nothing logged, if this is not
+ * possible here.
+ */
 static struct ibv_mr *register_dmabuf(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                       size_t length, int access)
 {

@@ -39,7 +39,10 @@ bool mscclpp_verbs_settle_stripes(mscclpp_conn_t *conn)
     return true;
 }
 
-/* Called before the record is read or extended, so that it does not grow forever. */
+/*
+ * Clears the record of plain puts, if all of them have completed. Called before the record is read or extended, so that
+ * it does not grow forever.
+ */
 static void settle_plain(mscclpp_conn_t *conn)
 {
     if (conn->qps[0]->completed >= conn->plain_last) {
@@ -48,8 +51,9 @@ static void settle_plain(mscclpp_conn_t *conn)
 }
 
 /*
- * If a put on rail 0 into these bytes may still be in progress, asks for its completion, so that this ends. If the
- * queue has no room to ask, the next call does: the put is refused until then, and is tried again.
+ * Returns true if a put on rail 0 into these bytes may still be in progress. If a put on rail 0 into these bytes may
+ * still be in progress, asks for its completion, so that this ends. If the queue has no room to ask, the next call
+ * does: the put is refused until then, and is tried again.
  */
 static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
 {
@@ -61,7 +65,9 @@ static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
     return true;
 }
 
-/* The rail must not have an unfinished part. A failure breaks the connection. */
+/*
+ * Puts one part of a message over a rail. The rail must not have an unfinished part. A failure breaks the connection.
+ */
 static void put_part(mscclpp_conn_t *conn, int rail, const mscclpp_remote_t *remote, uint64_t to,
                      const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
@@ -78,8 +84,8 @@ static void put_part(mscclpp_conn_t *conn, int rail, const mscclpp_remote_t *rem
 }
 
 /*
- * With several rails, also records which bytes of the peer are being written, because later stripes must not overtake
- * them.
+ * Puts a message over rail 0 alone. With several rails, also records which bytes of the peer are being written, because
+ * later stripes must not overtake them.
  */
 static void put_plain(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to, const mscclpp_region_t *region,
                       uint64_t from, uint64_t length)

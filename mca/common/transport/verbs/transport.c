@@ -8,7 +8,7 @@
 #define SCRATCH_BYTES (2 * sizeof(uint64_t))
 #define PATIENCE_SECONDS 1.0 /* what all good-byes together may wait; an HCA that answers takes microseconds */
 
-/* The instance may be incomplete. */
+/* Frees an instance. The instance may be incomplete. */
 static void verbs_destroy(mscclpp_transport_t *transport)
 {
     if (transport != NULL) {
@@ -21,8 +21,8 @@ static void verbs_destroy(mscclpp_transport_t *transport)
 }
 
 /*
- * Only a trial can tell, because neither the runtime nor the HCA reports whether device memory can be registered.
- * Returns false as well if there is no memory for the trial.
+ * Tries whether the HCAs can register device memory. Only a trial can tell, because neither the runtime nor the HCA
+ * reports whether device memory can be registered. Returns false as well if there is no memory for the trial.
  */
 static bool can_register_device_memory(mscclpp_transport_t *transport)
 {
@@ -46,8 +46,8 @@ static bool can_register_device_memory(mscclpp_transport_t *transport)
 }
 
 /*
- * The library may protect registered memory from fork by hiding its pages from children. So the scratch words have a
- * page of their own.
+ * Allocates the instance's scratch words. The library may protect registered memory from fork by hiding its pages from
+ * children. So the scratch words have a page of their own.
  */
 static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
 {
@@ -64,8 +64,9 @@ static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
 }
 
 /*
- * Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if a registration fails, or if the CPU would
- * have to add to tokens in device memory. After a failure, closing the rails undoes what was registered.
+ * Registers the tokens and the scratch words. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if
+ * a registration fails, or if the CPU would have to add to tokens in device memory. After a failure, closing the rails
+ * undoes what was registered.
  */
 static mscclpp_status_t register_memory(mscclpp_transport_t *transport)
 {
@@ -120,8 +121,9 @@ static uint32_t decide_on_device_memory(mscclpp_transport_t *transport, const ch
 }
 
 /*
- * Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the library or one of its functions is
- * missing, or if no HCA can be used in the way that the parameters ask for. After a failure, nothing is left.
+ * Makes an instance. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the library or one of its
+ * functions is missing, or if no HCA can be used in the way that the parameters ask for. After a failure, nothing is
+ * left.
  */
 static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                      mscclpp_transport_t **transport_p)
