@@ -142,7 +142,10 @@ int main(void)
         printf("FAIL  %s\n", why);
         return 1;
     }
-    freopen("/dev/null", "w", stderr); /* of the messages of plans that cannot be written */
+    if (freopen("/dev/null", "w", stderr) == NULL) { /* of the messages of plans that cannot be written */
+        printf("FAIL  no /dev/null\n");
+        return 1;
+    }
     save(topology, &options, &front, 0, 0);
     plans = opened;
     for (int first = 1; first <= plans; ++first) {
