@@ -152,7 +152,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
 MSCCLPP_DEV void mscclpp_dev_enter(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     if (args->epoch_limit != 0 && ctx->tid == 0) {
-        (void)mscclpp_dev_atom_relaxed_gpu_add_u64(&args->state->running[ctx->block], 1);
+        (void)mscclpp_dev_atom_relaxed_gpu_add_u64(&args->running[ctx->block], 1);
     }
 }
 
@@ -162,7 +162,7 @@ MSCCLPP_DEV void mscclpp_dev_enter(const mscclpp_dev_ctx_t *ctx, const mscclpp_d
  */
 MSCCLPP_DEV bool mscclpp_dev_exit(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
-    return mscclpp_dev_atom_relaxed_gpu_add_u64(&args->state->running[ctx->block], ~(uint64_t)0) == 1;
+    return mscclpp_dev_atom_relaxed_gpu_add_u64(&args->running[ctx->block], ~(uint64_t)0) == 1;
 }
 
 /*

@@ -62,7 +62,8 @@ typedef struct {
     /* All of the following fields except `gate_turns` are 0 between two operations. */
     uint32_t gate_count;                      /* blocks that have reached the gate in this turn */
     uint64_t gate_turns;                      /* how often all blocks have met at the gate */
-    uint64_t running[MSCCLPP_DEV_MAX_BLOCKS]; /* queued operations that now run in each block; at most 1 is allowed */
+    uint64_t running[MSCCLPP_DEV_MAX_BLOCKS]; /* queued operations that now run in each block, whatever their scratch:
+                                                 those of the team's first scratch count; at most 1 is allowed */
 } mscclpp_dev_state_t;
 
 /*
@@ -189,10 +190,12 @@ typedef struct {
     /*
      * Queued operations only. `epochs` is the number of packet flags that the operation uses. An operation that would
      * pass `epoch_limit` renews the flags on the device. No argument depends on how many operations came before, so a
-     * graph may repeat the operation. If epoch_limit is 0, the host counts flags and operations.
+     * graph may repeat the operation. If epoch_limit is 0, the host counts flags and operations. `running` is that of
+     * the state in the team's first scratch: operations with different scratches must not run at the same time either.
      */
     uint32_t epochs;
     uint32_t epoch_limit;
+    uint64_t *running;
     char *scratch[MSCCLPP_DEV_MAX_RANKS]; /* scratch of every rank, including this one */
 } mscclpp_dev_args_t;
 

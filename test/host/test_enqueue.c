@@ -9,6 +9,7 @@
 #include "test/host/jitter.h"
 #include "test/host/parts.h"
 #include "test/host/process_state.h"
+#include "test/host/log_record.h"
 #include "test/host/rank_threads.h"
 #include "test/unit/unit.h"
 
@@ -295,14 +296,6 @@ static void rest(rank_t *rank)
     mscclpp_team_destroy(team);
 }
 
-/* All ranks log. */
-static void count_line(void *context, mscclpp_log_level_t level, const char *line)
-{
-    (void)level;
-    (void)line;
-    __atomic_add_fetch((int *)context, 1, __ATOMIC_RELAXED);
-}
-
 /* The last rank stays away. The kernels of the others give up by themselves, and the next call reports it. */
 static void stay_away(rank_t *rank)
 {
@@ -342,7 +335,7 @@ static void test_nodes(int scale)
     } cases[] = {
         {2, 1, {1, 1}, "progress"}, {3, 2, {1, 2}, "progress"}, {3, 1, {2, 1}, "thread"}, {4, 2, {2, 2}, "progress"}};
     train_t train = {3 * scale, 6000, NULL, 0};
-    int rounds = 4 * scale, lines;
+    int rounds = 4 * scale;
     mscclpp_config_t config;
     size_t i;
 
@@ -361,13 +354,13 @@ static void test_nodes(int scale)
             continue;
         }
         config.timeout = process_state_slow() ? 2 : 0.5;
-        lines = 0;
-        mscclpp_log_set(count_line, &lines, MSCCLPP_LOG_ERROR);
+        log_record_clear();
+        mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_ERROR);
         jitter_rest(true);
         CHECK_EQ(run_ranks(cases[i].ranks, &config, stay_away, NULL), 0);
         jitter_rest(false);
         mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
-        CHECK(lines >= cases[i].ranks - 1);
+        CHECK(log_record_count(MSCCLPP_LOG_ERROR, "", "") >= cases[i].ranks - 1);
     }
     mscclpp_team_finalize(1.0);
 }
@@ -445,11 +438,11 @@ static void test_late(int scale)
                  {"twophase", 0, false, true},     {"nodes", 1, false, true},    {"nodes_packets", 1, false, true},
                  {"nodes_packets", 1, true, true}};
     mscclpp_config_t config;
-    int lines = 0;
     size_t i;
 
     (void)scale;
-    mscclpp_log_set(count_line, &lines, MSCCLPP_LOG_ERROR);
+    log_record_clear();
+    mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_ERROR);
     jitter_rest(true);
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         if (!takes_deadline(i)) {
@@ -465,7 +458,7 @@ static void test_late(int scale)
     }
     jitter_rest(false);
     mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
-    CHECK(lines > 0);
+    CHECK(log_record_count(MSCCLPP_LOG_ERROR, "", "") > 0);
     mscclpp_team_finalize(1.0);
 }
 

@@ -448,9 +448,7 @@ static void run_lives(rank_t *rank)
     load(rank, &line, 9);
     meet(rank);
     CHECK_EQ(mscclpp_dev_twin_replay(graph, line.queue.native), 0);
-    while (!mscclpp_dev_twin_queue_idle(line.queue.native)) {
-        nanosleep(&(struct timespec){0, 100000}, NULL);
-    }
+    line_await_idle(line.queue.native);
     CHECK_EQ(line.out[0], -1); /* the call did nothing */
     meet(rank);
     mscclpp_dev_twin_graph_destroy(graph);

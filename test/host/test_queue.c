@@ -12,6 +12,7 @@
 #include "test/host/elements.h"
 #include "test/host/jitter.h"
 #include "test/host/line.h"
+#include "test/host/log_record.h"
 #include "test/host/parts.h"
 #include "test/host/process_state.h"
 #include "test/host/rank_threads.h"
@@ -290,21 +291,14 @@ static void test_stale(int scale)
     mscclpp_team_finalize(1.0);
 }
 
-static void count_line(void *context, mscclpp_log_level_t level, const char *line)
-{
-    (void)level;
-    (void)line;
-    __atomic_add_fetch((int *)context, 1, __ATOMIC_RELAXED);
-}
-
 /* On rank 0 two operations run at once, in two queues. Rank 0 reports it, and the other ranks learn of it. */
 static void run_overlap(rank_t *rank)
 {
     const struct timespec pause = {0, 100000000};
     mscclpp_dev_twin_queue_t *second = NULL;
     mscclpp_gpu_stream_t *own;
-    mscclpp_status_t status = MSCCLPP_OK;
-    char text[320] = "";
+    mscclpp_status_t status;
+    char text[MSCCLPP_TEAM_FAILURE_TEXT] = "";
     uint64_t seed = 5;
     train_t train;
     line_t line;
@@ -329,9 +323,7 @@ static void run_overlap(rank_t *rank)
             nanosleep(&pause, NULL);
             meet(rank);
         }
-        while (status == MSCCLPP_OK) {
-            status = mscclpp_team_find_failure(line.team, text, sizeof(text));
-        }
+        status = line_await_failure(&line, 60, text);
         CHECK(rank->rank == 0 ? status == MSCCLPP_ERR_INVALID && strstr(text, "at once") != NULL
                               : status == MSCCLPP_ERR_PEER || status == MSCCLPP_ERR_TIMEOUT);
         CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
@@ -346,7 +338,6 @@ static void run_overlap(rank_t *rank)
 static void test_overlap(int scale)
 {
     mscclpp_config_t config;
-    int lines = 0;
 
     (void)scale;
     if (process_state_tsan() && getenv("MSCCLPP_TEST_RACES") == NULL) {
@@ -354,25 +345,10 @@ static void test_overlap(int scale)
     }
     configure(&config, 1, 2, (size_t)1 << 31);
     config.timeout = process_state_slow() ? 20 : 5;
-    mscclpp_log_set(count_line, &lines, MSCCLPP_LOG_WARN);
+    mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_WARN);
     CHECK_EQ(run_ranks(2, &config, run_overlap, NULL), 0);
     mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
     mscclpp_team_finalize(1.0);
-}
-
-/* Looks until the team has failed, which takes a kernel as long as its deadline. */
-static mscclpp_status_t await_failure(line_t *line, double seconds)
-{
-    const struct timespec pause = {0, 1000000};
-    const double until = mscclpp_now() + seconds;
-    mscclpp_status_t status = MSCCLPP_OK;
-    char text[320];
-
-    while (status == MSCCLPP_OK && mscclpp_now() < until) {
-        nanosleep(&pause, NULL);
-        status = mscclpp_team_find_failure(line->team, text, sizeof(text));
-    }
-    return status;
 }
 
 /*
@@ -384,6 +360,7 @@ static void run_absent(rank_t *rank)
     const bool absent = rank->rank == rank->size - 1;
     const double timeout = *(const double *)rank->argument;
     mscclpp_dev_twin_graph_t *graph = NULL;
+    char text[MSCCLPP_TEAM_FAILURE_TEXT];
     mscclpp_status_t status;
     uint64_t seed = 3;
     double began;
@@ -402,7 +379,7 @@ static void run_absent(rank_t *rank)
         if (!absent) {
             CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
         }
-        status = await_failure(&line, 10 * timeout);
+        status = line_await_failure(&line, 10 * timeout, text);
         CHECK(status == MSCCLPP_ERR_PEER || (!absent && status == MSCCLPP_ERR_TIMEOUT));
         CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
         meet(rank);
@@ -420,12 +397,11 @@ static void test_absent(int scale)
 {
     double timeout = process_state_slow() ? 12 : 3;
     mscclpp_config_t config;
-    int lines = 0;
 
     (void)scale;
     configure(&config, 1, 2, (size_t)1 << 31);
     config.timeout = timeout;
-    mscclpp_log_set(count_line, &lines, MSCCLPP_LOG_WARN);
+    mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_WARN);
     jitter_rest(true);
     CHECK_EQ(run_ranks(3, &config, run_absent, &timeout), 0);
     jitter_rest(false);
@@ -473,9 +449,7 @@ static void run_graphs(rank_t *rank)
             mscclpp_dev_twin_graph_destroy(graph);
             CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
             CHECK_EQ(mscclpp_dev_twin_replay(copy, other), 0);
-            while (!mscclpp_dev_twin_queue_idle(other)) {
-                nanosleep(&(struct timespec){0, 100000}, NULL);
-            }
+            line_await_idle(other);
             right = is_right(rank, &train, round);
             CHECK(right);
             if (meet_any(rank, !right)) {
@@ -528,9 +502,7 @@ static void run_outlived(rank_t *rank)
     meet(rank);
     if (graph != NULL) {
         CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
-        while (!mscclpp_dev_twin_queue_idle(line.native)) {
-            nanosleep(&(struct timespec){0, 100000}, NULL);
-        }
+        line_await_idle(line.native);
     }
     meet(rank);
     mscclpp_team_reap();
@@ -540,29 +512,20 @@ static void run_outlived(rank_t *rank)
     rank->gpu->device_free(0, train.in);
 }
 
-static void note_late(void *context, mscclpp_log_level_t level, const char *line)
-{
-    (void)level;
-    if (strstr(line, "which had been freed; these calls did nothing") != NULL) {
-        __atomic_add_fetch((int *)context, 1, __ATOMIC_RELAXED);
-    }
-}
-
 static void test_outlived(int scale)
 {
     mscclpp_config_t config;
 
     (void)scale;
     for (int per_node = 0; per_node <= 1; ++per_node) {
-        int lines = 0;
-
+        log_record_clear();
         configure(&config, 2, 2, (size_t)1 << 31);
         config.ranks_per_node = per_node;
-        mscclpp_log_set(note_late, &lines, MSCCLPP_LOG_WARN);
+        mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_WARN);
         CHECK_EQ(run_ranks(3, &config, run_outlived, NULL), 0);
         mscclpp_team_finalize(1.0);
         mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
-        CHECK_EQ(lines, 2);
+        CHECK_EQ(log_record_count(MSCCLPP_LOG_ERROR, "which had been freed; these calls did nothing", ""), 2);
     }
 }
 

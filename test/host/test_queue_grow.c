@@ -17,6 +17,7 @@
 #include "test/host/elements.h"
 #include "test/host/jitter.h"
 #include "test/host/line.h"
+#include "test/host/log_record.h"
 #include "test/host/parts.h"
 #include "test/host/process_state.h"
 #include "test/host/rank_threads.h"
@@ -295,9 +296,7 @@ static void run_outlived(rank_t *rank)
         memset(packets, 0x77, size);
         meet(rank);
         CHECK_EQ(mscclpp_dev_twin_replay(graph, work.line.native), 0);
-        while (!mscclpp_dev_twin_queue_idle(work.line.native)) {
-            nanosleep(&(struct timespec){0, 100000}, NULL);
-        }
+        line_await_idle(work.line.native);
         meet(rank);
         for (uint64_t i = 0; i < size; ++i) {
             is_unchanged = is_unchanged && packets[i] == 0x77;
@@ -312,32 +311,22 @@ static void run_outlived(rank_t *rank)
     rank->gpu->device_free(0, work.in);
 }
 
-static void ignore(void *context, mscclpp_log_level_t level, const char *line)
-{
-    (void)context;
-    (void)level;
-    (void)line;
-}
-
 static void test_outlived(int scale)
 {
     mscclpp_config_t config;
 
     (void)scale;
     configure(&config, 2, 1, (size_t)1 << 31);
-    mscclpp_log_set(ignore, NULL, MSCCLPP_LOG_ERROR); /* each rank says that the graph was launched too late */
+    mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_ERROR); /* each rank says that the graph was launched too late */
     CHECK_EQ(run_ranks(3, &config, run_outlived, NULL), 0);
     mscclpp_team_finalize(1.0);
     mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
 }
 
-/* Counts the warnings about a scratch that has not grown. */
-static void count_warning(void *context, mscclpp_log_level_t level, const char *line)
+/* The number of warnings about a scratch that has not grown. */
+static int warnings(void)
 {
-    (void)level;
-    if (strstr(line, "bytes of scratch for large messages (") != NULL) {
-        __atomic_add_fetch((int *)context, 1, __ATOMIC_RELAXED);
-    }
+    return log_record_count(MSCCLPP_LOG_WARN, "bytes of scratch for large messages (", "");
 }
 
 /* The last rank makes the first large call when the others have given it up. All keep the small scratch. */
@@ -377,16 +366,16 @@ static void run_late(rank_t *rank)
 static void test_late(int scale)
 {
     mscclpp_config_t config;
-    int lines = 0;
 
     (void)scale;
     configure(&config, 1, 2, (size_t)1 << 31);
     config.timeout = short_timeout();
-    mscclpp_log_set(count_warning, &lines, MSCCLPP_LOG_WARN);
+    log_record_clear();
+    mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_WARN);
     CHECK_EQ(run_ranks(3, &config, run_late, NULL), 0);
     mscclpp_team_finalize(1.0);
     mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
-    CHECK_EQ(lines, 3);
+    CHECK_EQ(warnings(), 3);
 }
 
 /* One rank has no memory for the larger scratch. All keep the small one, and do not try again. */
@@ -411,15 +400,15 @@ static void run_no_memory(rank_t *rank)
 static void test_no_memory(int scale)
 {
     mscclpp_config_t config;
-    int lines = 0;
 
     (void)scale;
     configure(&config, 2, 1, (size_t)1 << 31);
-    mscclpp_log_set(count_warning, &lines, MSCCLPP_LOG_WARN);
+    log_record_clear();
+    mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_WARN);
     CHECK_EQ(run_ranks(3, &config, run_no_memory, NULL), 0);
     mscclpp_team_finalize(1.0);
     mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
-    CHECK_EQ(lines, 1);
+    CHECK_EQ(warnings(), 1);
 }
 
 /*
@@ -453,17 +442,17 @@ static void run_kinds(rank_t *rank)
 static void test_kinds(int scale)
 {
     mscclpp_config_t config;
-    int lines = 0;
 
     (void)scale;
     configure(&config, 2, 1, (size_t)1 << 31);
     config.zerocopy = true;
     config.timeout = short_timeout();
-    mscclpp_log_set(count_warning, &lines, MSCCLPP_LOG_WARN);
+    log_record_clear();
+    mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_WARN);
     CHECK_EQ(run_ranks(3, &config, run_kinds, NULL), 0);
     mscclpp_team_finalize(1.0);
     mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
-    CHECK_EQ(lines, 1);
+    CHECK_EQ(warnings(), 1);
 }
 
 /* The scratch grows when a request is prepared. Its starts wait for nobody. */
@@ -539,9 +528,68 @@ static void test_requests(int scale)
     mscclpp_team_finalize(1.0);
 }
 
+/*
+ * On rank 0 two operations run at once: one of a graph that is older than the large scratch, and one with the large
+ * scratch. Rank 0 reports it, as if both had the same scratch.
+ */
+static void run_overlap(rank_t *rank)
+{
+    mscclpp_dev_twin_queue_t *second = NULL;
+    mscclpp_dev_twin_graph_t *older;
+    char text[MSCCLPP_TEAM_FAILURE_TEXT] = "";
+    mscclpp_status_t status;
+    work_t work;
+
+    CHECK_EQ(mscclpp_dev_twin_queue_create(&second), 0);
+    mscclpp_dev_twin_queue_set_apart(second);
+    if (open_work(rank, &counting, &work)) {
+        load(rank, &work, 0);
+        older = record(rank, &work, SMALL);
+        meet(rank);
+        CHECK_EQ(queue_sum(&work, LARGE, true), MSCCLPP_OK);
+        CHECK(is_grown(&work));
+        CHECK_EQ(rank->gpu->stream_sync(work.line.stream), MSCCLPP_OK);
+        meet(rank);
+        if (rank->rank != 0) {
+            meet(rank);
+        }
+        CHECK_EQ(queue_sum(&work, LARGE, true), MSCCLPP_OK);
+        CHECK_EQ(mscclpp_dev_twin_replay(older, rank->rank == 0 ? second : work.line.native), 0);
+        if (rank->rank == 0) {
+            nanosleep(&(struct timespec){0, 100000000}, NULL); /* both wait for rank 1 */
+            meet(rank);
+        }
+        status = line_await_failure(&work.line, 4 * short_timeout(), text);
+        CHECK(rank->rank == 0 ? status == MSCCLPP_ERR_INVALID && strstr(text, "at once") != NULL
+                              : status == MSCCLPP_ERR_PEER || status == MSCCLPP_ERR_TIMEOUT);
+        line_await_idle(second);
+        CHECK_EQ(rank->gpu->stream_sync(work.line.stream), MSCCLPP_OK);
+        mscclpp_dev_twin_graph_destroy(older);
+    }
+    meet(rank);
+    mscclpp_dev_twin_queue_destroy(second);
+    close_work(rank, &work);
+}
+
+static void test_overlap(int scale)
+{
+    mscclpp_config_t config;
+
+    (void)scale;
+    if (process_state_tsan() && getenv("MSCCLPP_TEST_RACES") == NULL) {
+        return; /* the error that this test makes is a race */
+    }
+    configure(&config, 1, 2, (size_t)1 << 31);
+    config.timeout = short_timeout();
+    mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_WARN);
+    CHECK_EQ(run_ranks(2, &config, run_overlap, NULL), 0);
+    mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
+    mscclpp_team_finalize(1.0);
+}
+
 static const part_t parts[] = {
-    {"graphs", test_graphs}, {"outlived", test_outlived}, {"late", test_late}, {"no_memory", test_no_memory},
-    {"kinds", test_kinds},   {"requests", test_requests}, {NULL, NULL}};
+    {"graphs", test_graphs}, {"outlived", test_outlived}, {"late", test_late},       {"no_memory", test_no_memory},
+    {"kinds", test_kinds},   {"requests", test_requests}, {"overlap", test_overlap}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

@@ -55,6 +55,7 @@ void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args
     args->bulk_size = runner->layout.bulk_size;
     args->put_offset = runner->layout.put_offset;
     args->state = (mscclpp_dev_state_t *)(runner->scratch + runner->layout.state_offset);
+    args->running = runner->running != NULL ? runner->running : args->state->running;
     args->mailbox = runner->device_mailbox;
     memcpy(args->scratch, runner->peer_scratch, sizeof(args->scratch[0]) * (size_t)runner->group->size);
 }

@@ -59,8 +59,9 @@ struct mscclpp_runner {
     bool serves_queue;     /* the team serves queued operations only: team/queue.h */
     bool is_recording;     /* operations are being recorded in a graph, and do not start now */
     uint32_t queue_blocks; /* the maximum number of blocks of a queued operation; 0: no limit */
-    mscclpp_gpu_stream_t *stream;              /* stream of the current task, from the pool; NULL between tasks */
-    char *scratch;                             /* this rank's scratch, in device memory */
+    mscclpp_gpu_stream_t *stream; /* stream of the current task, from the pool; NULL between tasks */
+    char *scratch;                /* this rank's scratch, in device memory */
+    uint64_t *running; /* counters of queued operations, in the first scratch; NULL: that is the scratch in use */
     char *peer_scratch[MSCCLPP_DEV_MAX_RANKS]; /* all ranks' scratch, at the addresses for this rank's kernels */
     mscclpp_mapping_t *peer_mapping[MSCCLPP_DEV_MAX_RANKS]; /* mappings of `peer_scratch`; NULL for this rank */
     mscclpp_dev_mailbox_t *mailbox;                         /* the mailbox at the host's address */

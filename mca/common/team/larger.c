@@ -165,6 +165,9 @@ char *mscclpp_larger_install(mscclpp_team_t *team, const mscclpp_larger_t *large
         kept->full_size = team->full_size;
         kept->small_max = team->small_max;
         kept->middle_max = team->middle_max;
+        if (larger->queued && runner->running == NULL) {
+            runner->running = ((mscclpp_dev_state_t *)(void *)(old + runner->layout.state_offset))->running;
+        }
         old = NULL;
     } else {
         mscclpp_runner_close_peers(runner);

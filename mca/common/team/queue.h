@@ -17,8 +17,8 @@
  *      time, beside at most one that has begun before.
  *    - Half of the GPU stays with calls that the host waits for.
  * 2. The kernels of one team run one after another on each rank, in the same order on all ranks. The application
- *    ensures this by the order of its streams or graphs. If two run at the same time, they use the same flags; the
- *    device notices this, and the team fails with a message.
+ *    ensures this by the order of its streams or graphs. If two run at the same time, they may use the same flags; the
+ *    device notices this, also if each has another scratch, and the team fails with a message.
  * 3. Teams whose ranks take turns on a GPU are not made: a kernel could wait for one that cannot run. On several nodes
  *    a thread of the proxy serves the kernels, since no host waits for them. They send no packets between nodes: the
  *    area of these is renewed by hosts only.

@@ -14,7 +14,7 @@ plant queue-gate-open queue "$barrier" "$launcher" \
 plant queue-barrier-relaxed queue "$barrier" "$launcher" \
     's/st_release_sys_u64\((&mscclpp_dev_sync_of)/st_relaxed_sys_u64(\1/'
 plant queue-busy-removed overlap "$barrier" "$launcher" \
-    's/(return mscclpp_dev_atom_relaxed_gpu_add_u64\(&args->state->running.*) == 1;/\1 != 0;/'
+    's/(return mscclpp_dev_atom_relaxed_gpu_add_u64\(&args->running.*) == 1;/\1 != 0;/'
 plant queue-graph-freed-early outlived mca/common/run/launch.c mca/common/run/launch.c \
     's/if \(runner->gpu->retain\(/(void)__atomic_sub_fetch(\&runner->captured, 1, __ATOMIC_RELAXED);\n    &/'
 plant queue-graph-goes-on outlived mca/common/run/launch.c mca/common/run/launch.c \
