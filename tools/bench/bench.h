@@ -235,7 +235,7 @@ bool bench_env_choose_device(bench_env_t *env, const char *device);
 size_t bench_env_largest(const bench_env_t *env, size_t min);
 
 /*
- * Opens the environment after MPI_Init. On failure, all ranks return false, and what failed has been printed, but for a
+ * Opens the environment after MPI_Init. On failure, all ranks return false, and what failed has been printed, except a
  * lack of memory.
  */
 bool bench_env_open(bench_env_t *env);

@@ -140,8 +140,8 @@ static bool parse_collective(const source_t *source, const char *text, mscclpp_c
 }
 
 /*
- * Keeps the name of the algorithm as text, because the names that are allowed depend on the collective, which may
- * follow later in the line.
+ * Reads the value of one key of a rule. Keeps the name of the algorithm as text, because the names that are allowed
+ * depend on the collective, which may follow later in the line.
  */
 static bool parse_value(const source_t *source, rule_key_t key, const char *text, line_t *line)
 {
@@ -366,7 +366,10 @@ static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rule
     return line.coll != MSCCLPP_COLL_LAST ? add_coll(source, &line, rules) : add_allreduce(source, &line, rules);
 }
 
-/* Stops at the first fault. The caller must check for a read error, which looks like the end of the file here. */
+/*
+ * Adds the rules in all lines of the file. Stops at the first fault. The caller must check for a read error, which
+ * looks like the end of the file here.
+ */
 static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
 {
     static const char allowed[] = "lines of text of at most 500 characters";

@@ -509,7 +509,7 @@ static bool is_sending(const mscclpp_ctrl_carrier_t *carrier)
     return false;
 }
 
-/* Does nothing in a forked child. */
+/* Waits until UCX has sent the carrier's messages. Does nothing in a forked child. */
 static void ucx_flush(mscclpp_ctrl_carrier_t *carrier, double seconds)
 {
     double deadline = mscclpp_now() + seconds;
@@ -551,7 +551,7 @@ static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
     free(carrier);
 }
 
-/* Does nothing while a team exists, or in a forked child. */
+/* Frees the worker. Does nothing while a team exists, or in a forked child. */
 static void ucx_finalize(void)
 {
     double deadline = mscclpp_now() + UCX_FINALIZE_SECONDS;

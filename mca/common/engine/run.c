@@ -371,7 +371,7 @@ static mscclpp_status_t take_streams(mscclpp_engine_t *engine)
     return status;
 }
 
-/* Keeps the streams if the runner is stuck, because work in them may never end. */
+/* Gives the streams back. Keeps the streams if the runner is stuck, because work in them may never end. */
 static void give_streams(mscclpp_engine_t *engine)
 {
     while (engine->stream_count > 0 && !engine->runner->stuck) {

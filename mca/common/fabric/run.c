@@ -235,7 +235,10 @@ static mscclpp_status_t hand_over(mscclpp_fabric_t *fabric, uint64_t bytes)
     return status;
 }
 
-/* Leaves out the pattern. `args` are the arguments that all kernels have. */
+/*
+ * Fills in the arguments of kernels between nodes. Leaves out the pattern. `args` are the arguments that all kernels
+ * have.
+ */
 static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *args,
                       mscclpp_dev_nodes_args_t *kernel_args)
 {

@@ -74,7 +74,8 @@ static void free_slab(mscclpp_slab_t *slab)
 }
 
 /*
- * Fails unlogged only if there is no memory for its description, and at the debug level if there is no file descriptor.
+ * Makes a slab. Fails unlogged only if there is no memory for its description, and at the debug level if there is no
+ * file descriptor.
  */
 static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *gpu, const char *label, uint64_t size, uint32_t count,
                                   mscclpp_slab_t **slab_p)

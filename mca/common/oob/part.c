@@ -58,9 +58,10 @@ static mscclpp_status_t allgather_among(void *context, const void *sendbuf, void
 }
 
 /*
- * Takes as many rounds as the length needs, but at least one. Returns MSCCLPP_ERR_PEER if a rank of the node has
- * finished. Returns MSCCLPP_ERR_NOT_SUPPORTED if this rank passes NULL as `recvbuf`, because it lacks memory; the other
- * ranks of the node then get MSCCLPP_ERR_PEER. If one rank of the node returns an error, all of them do.
+ * Gathers the messages of all ranks of the node. Takes as many rounds as the length needs, but at least one. Returns
+ * MSCCLPP_ERR_PEER if a rank of the node has finished. Returns MSCCLPP_ERR_NOT_SUPPORTED if this rank passes NULL as
+ * `recvbuf`, because it lacks memory; the other ranks of the node then get MSCCLPP_ERR_PEER. If one rank of the node
+ * returns an error, all of them do.
  */
 static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {

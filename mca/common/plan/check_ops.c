@@ -418,8 +418,8 @@ static bool check_pipeline(const state_t *state, const mscclpp_plan_op_t *op)
 }
 
 /*
- * Ignores the results of the checks, because each fault is already in the report. Does nothing after memory has run
- * out.
+ * Checks one operation (mscclpp_plan_visit_fn_t). Ignores the results of the checks, because each fault is already in
+ * the report. Does nothing after memory has run out.
  */
 static void check_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                      const mscclpp_plan_op_t *pipeline)

@@ -333,7 +333,10 @@ static void join_copies(fusion_t *fusion, uint32_t begin, uint32_t end)
     }
 }
 
-/* Takes only targets with packets, or only those with plain data. Returns their number. */
+/*
+ * Writes the targets of a step into `to`. Takes only targets with packets, or only those with plain data. Returns their
+ * number.
+ */
 static uint32_t put_targets(const fusion_t *fusion, uint32_t step_number, bool packets, mscclpp_dev_plan_item_t *to)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
@@ -498,9 +501,9 @@ typedef struct {
 } alias_t;
 
 /*
- * Ignores other items than the rank's own input that is read and its own output that is written: only a read of the
- * input can find data that the output has overwritten. A port's source counts as shared, because the proxy reads it at
- * any time.
+ * Notes how a step uses one item. Ignores other items than the rank's own input that is read and its own output that is
+ * written: only a read of the input can find data that the output has overwritten. A port's source counts as shared,
+ * because the proxy reads it at any time.
  */
 static void note_use(alias_t *alias, uint32_t block, uint32_t step_number, const mscclpp_dev_plan_item_t *item,
                      bool is_write)

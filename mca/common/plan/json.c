@@ -199,7 +199,7 @@ static bool parse_unsigned(const char *text, size_t length, uint64_t *number_p)
     return true;
 }
 
-/* Keeps the text of a number that is not an unsigned whole number, for messages. */
+/* Adds a number. Keeps the text of a number that is not an unsigned whole number, for messages. */
 static int on_number(void *context, const char *text, size_t length)
 {
     uint64_t number = 0;
@@ -261,8 +261,9 @@ static int on_end_of_container(void *context)
 }
 
 /*
- * Keeps the key for the next value. Stops if the object already has the key, because only one of the two values could
- * count. The innermost open value is always an object here, because yajl reports keys only within objects.
+ * Begins an entry of the innermost object. Keeps the key for the next value. Stops if the object already has the key,
+ * because only one of the two values could count. The innermost open value is always an object here, because yajl
+ * reports keys only within objects.
  */
 static int on_key(void *context, const unsigned char *text, size_t length)
 {

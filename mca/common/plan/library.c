@@ -96,8 +96,9 @@ static void refuse(mscclpp_plan_file_t *file, const char *format, ...)
 }
 
 /*
- * Takes the worst finding of a report as the reason. Notes are ignored, and of equally bad findings the first one is
- * used. If there is no finding, or if memory was short, the reason says only that.
+ * Refuses the file because of a report. Takes the worst finding of a report as the reason. Notes are ignored, and of
+ * equally bad findings the first one is used. If there is no finding, or if memory was short, the reason says only
+ * that.
  */
 static void refuse_for(mscclpp_plan_file_t *file, const mscclpp_plan_report_t *report)
 {
@@ -327,9 +328,9 @@ static void read_and_check(mscclpp_plan_file_t *file)
 }
 
 /*
- * Leaves out a file with the same content as an earlier one. A file that is refused is appended, so that ranks can
- * compare their lists. A digest of 0 means that the file could not be read, so it never counts as the same content. The
- * caller holds the lock.
+ * Appends a file to the library. Leaves out a file with the same content as an earlier one. A file that is refused is
+ * appended, so that ranks can compare their lists. A digest of 0 means that the file could not be read, so it never
+ * counts as the same content. The caller holds the lock.
  */
 static void add_file(mscclpp_plan_library_t *library, const char *path)
 {

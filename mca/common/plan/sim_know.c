@@ -19,7 +19,7 @@ mscclpp_sim_know_t *mscclpp_sim_know_copy(mscclpp_sim_t *sim, const mscclpp_sim_
     return copy;
 }
 
-/* Leaves out `strong`, which packets do not pass on. */
+/* Adds what another actor knows. Leaves out `strong`, which packets do not pass on. */
 static void add_knowledge(mscclpp_sim_know_t *to, const mscclpp_sim_know_t *from)
 {
     to->full = from->full > to->full ? from->full : to->full;

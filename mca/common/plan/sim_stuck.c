@@ -97,9 +97,9 @@ static bool provides_packets(const mscclpp_sim_t *sim, uint32_t rank_number, con
 }
 
 /*
- * Takes the first operation that has not been done yet, in the order of blocks, or says in `text` that there is none.
- * If a block is in a pipeline, all operations of the pipeline count as not done. Returns true if there is such an
- * operation.
+ * Finds an operation that would provide what a block waits for. Takes the first operation that has not been done yet,
+ * in the order of blocks, or says in `text` that there is none. If a block is in a pipeline, all operations of the
+ * pipeline count as not done. Returns true if there is such an operation.
  */
 static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *waiter, uint32_t operand_index,
                           provides_fn_t provides, char *text, size_t size)

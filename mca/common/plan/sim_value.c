@@ -140,8 +140,9 @@ static bool is_same_value(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
 }
 
 /*
- * Tries the inputs of all ranks, positions and launches, the next one included, for which the application may already
- * have written inputs. Later launches are tried first. Returns false if the value is not a single input.
+ * Describes a value that is a single input of the wrong place. Tries the inputs of all ranks, positions and launches,
+ * the next one included, for which the application may already have written inputs. Later launches are tried first.
+ * Returns false if the value is not a single input.
  */
 static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint32_t launch, char *text,
                                size_t size)
@@ -167,7 +168,7 @@ static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t val
 }
 
 /*
- * Describes a sum that is right but for the part of one rank. In the sum, the part of one rank may be missing or be
+ * Describes a sum in which only the part of one rank is wrong. In the sum, the part of one rank may be missing or be
  * there twice. Returns false if the value is not such a sum. Always returns false for min and max, because repetitions
  * do not change their result.
  */

@@ -55,7 +55,10 @@ static uint32_t pages_of(uint32_t channels)
     return (channels + MSCCLPP_PROXY_PAGE - 1) / MSCCLPP_PROXY_PAGE;
 }
 
-/* Fails if triggers cannot name more channels or if there is no memory; the tables are then unchanged. */
+/*
+ * Makes room for more channels. Fails if triggers cannot name more channels or if there is no memory; the tables are
+ * then unchanged.
+ */
 static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 {
     const uint32_t size = proxy->table_size == 0 ? TABLE_AT_FIRST : 2 * proxy->table_size;

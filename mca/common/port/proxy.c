@@ -13,7 +13,7 @@
 #include "mca/common/base/thread.h"
 #include "mca/common/port/internal.h"
 
-/* Needs no lock. */
+/* Returns the proxy's first failure, or MSCCLPP_OK. Needs no lock. */
 static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
 {
     return (mscclpp_status_t)__atomic_load_n(&proxy->failure, __ATOMIC_ACQUIRE);
@@ -105,7 +105,7 @@ static bool is_threaded(const mscclpp_proxy_t *proxy)
     return __atomic_load_n(&proxy->threaded, __ATOMIC_ACQUIRE);
 }
 
-/* Does nothing if the proxy has failed before. The caller holds the lock. */
+/* Carries out one round. Does nothing if the proxy has failed before. The caller holds the lock. */
 static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
     mscclpp_status_t status;

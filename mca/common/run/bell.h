@@ -52,8 +52,8 @@ void mscclpp_bell_clear(mscclpp_dev_mailbox_t *mailbox, uint64_t number);
 
 /*
  * Rings for operation `number`. The polling kernel takes the operation once all of its words contain its number. `code`
- * is the word CODE, but for MSCCLPP_DEV_BELL_LISTS. Lists of blocks go to the doorbell if they have room there, else to
- * the mailbox.
+ * is the word CODE, except for MSCCLPP_DEV_BELL_LISTS. Lists of blocks go to the doorbell if they have room there, else
+ * to the mailbox.
  */
 void mscclpp_bell_ring(mscclpp_dev_mailbox_t *mailbox, uint64_t number, const mscclpp_dev_launch_t *launch,
                        uint32_t code);

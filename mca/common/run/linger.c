@@ -104,7 +104,10 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
                   linger->allowed ? "linger" : "do not linger");
 }
 
-/* Does not wait. The caller holds the lock, so that no other thread takes the kernel for ringable meanwhile. */
+/*
+ * Tells the lingering kernel to leave. Does not wait. The caller holds the lock, so that no other thread takes the
+ * kernel for ringable meanwhile.
+ */
 static void make_leave(mscclpp_runner_t *runner)
 {
     uint64_t number = __atomic_exchange_n(&runner->linger.ringable, 0, __ATOMIC_RELAXED);

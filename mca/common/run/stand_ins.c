@@ -12,8 +12,8 @@ struct mscclpp_runner_stand_in {
 };
 
 /*
- * Uses a stream of the pool, because the application's stream is being captured, and an allocation in it would become a
- * part of the graph. The memory is then ready for any stream.
+ * Allocates device memory while a stream is captured. Uses a stream of the pool, because the application's stream is
+ * being captured, and an allocation in it would become a part of the graph. The memory is then ready for any stream.
  */
 static mscclpp_status_t allocate(mscclpp_runner_t *runner, uint64_t size, void **memory_p)
 {

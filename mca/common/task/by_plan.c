@@ -141,8 +141,8 @@ static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev
 }
 
 /*
- * Takes as many threads as the plan says, or fewer whole warps if these are enough for the largest step. Fewer threads
- * start and meet faster.
+ * Returns the number of threads of a block. Takes as many threads as the plan says, or fewer whole warps if these are
+ * enough for the largest step. Fewer threads start and meet faster.
  */
 static uint32_t count_threads(const plan_run_t *run)
 {
@@ -348,8 +348,9 @@ static bool is_always_apart(const plan_run_t *run)
 }
 
 /*
- * Takes the same of the two ways on all ranks. *served_p, equal on all ranks, is false if there is no memory, or if the
- * plan's own memory is needed and elements have padding. An error breaks the team.
+ * Serves the call with mapped buffers, or on copies of them. Takes the same of the two ways on all ranks. *served_p,
+ * equal on all ranks, is false if there is no memory, or if the plan's own memory is needed and elements have padding.
+ * An error breaks the team.
  */
 static mscclpp_status_t serve(plan_run_t *run, bool *served_p)
 {

@@ -66,8 +66,8 @@ static void give_streams(engines_t *engines)
 }
 
 /*
- * Uses all streams in turn, so that several engines work at once. Does not wait. After an error, some copies may have
- * started.
+ * Starts the copies of all pairs of source and target. Uses all streams in turn, so that several engines work at once.
+ * Does not wait. After an error, some copies may have started.
  */
 static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {

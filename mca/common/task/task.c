@@ -20,7 +20,7 @@
  */
 #define NOTICE_CALLS 256u
 
-/* Counts from the first byte of the first element to the last byte of the last one. */
+/* Returns the bytes of elements. Counts from the first byte of the first element to the last byte of the last one. */
 static uint64_t bytes_of(const mscclpp_allreduce_args_t *args)
 {
     if (args->count == 0) {

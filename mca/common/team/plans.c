@@ -131,8 +131,8 @@ static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
 }
 
 /*
- * Stops at the first failure; close_peers closes the mappings made so far. *owner_p is the rank whose room was tried
- * last. Returns MSCCLPP_ERR_PEER if that rank has no room.
+ * Maps the rooms of all peers. Stops at the first failure; close_peers closes the mappings made so far. *owner_p is the
+ * rank whose room was tried last. Returns MSCCLPP_ERR_PEER if that rank has no room.
  */
 static mscclpp_status_t map_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room, int *owner_p)
 {

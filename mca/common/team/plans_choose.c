@@ -45,8 +45,9 @@ static bool can_do(const mscclpp_plan_file_t *file, mscclpp_op_t op)
 }
 
 /*
- * Ignores the size of the call. A plan in place is not for types with padding: where a call is out of place, its
- * input is first copied to the output as bytes, which would overwrite the padding there.
+ * Returns true if the plan serves calls like this one. Ignores the size of the call. A plan in place is not for types
+ * with padding: where a call is out of place, its input is first copied to the output as bytes, which would overwrite
+ * the padding there.
  */
 static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_query_t *query)
 {

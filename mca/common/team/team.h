@@ -43,7 +43,7 @@ typedef struct {
 } mscclpp_team_params_t;
 
 /*
- * Destroys a team. Not collective: the function waits for no call of a peer, but for queued operations, up to the
+ * Destroys a team. Not collective: the function waits for no call of a peer, only for queued operations, up to the
  * deadline. The GPU runtime may also wait for running kernels. The team may be parked for reuse (park.h), and then
  * keeps all of its resources. Otherwise the mappings of the peers' memory are closed now. This rank's scratch is freed
  * once every peer has closed its mapping, in this call or in a later one for any team. NULL is allowed.

@@ -413,7 +413,10 @@ mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, ms
     return status;
 }
 
-/* Does nothing if the thread is in that state already, because every begin of the proxy needs exactly one end. */
+/*
+ * Starts or stops the service of the proxy's thread. Does nothing if the thread is in that state already, because every
+ * begin of the proxy needs exactly one end.
+ */
 static void set_serving(mscclpp_user_channels_t *channels, bool serves)
 {
     if (serves && !channels->ports->is_serving) {

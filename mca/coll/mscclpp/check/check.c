@@ -331,7 +331,7 @@ static mscclpp_status_t wait_for(check_t *check)
     }
 }
 
-/* Takes no lock, because the caller may hold pending_lock further down its stack. Any thread may call it. */
+/* Pushes to `arrived`, without a lock, as a caller up the stack may hold pending_lock. Any thread may call it. */
 static void push_arrived(check_t *check)
 {
     check->next = __atomic_load_n(&arrived, __ATOMIC_RELAXED);

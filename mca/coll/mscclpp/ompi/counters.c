@@ -119,7 +119,7 @@ static void note_plan(const char *name)
     pthread_mutex_unlock(&plan_lock);
 }
 
-/* Takes the lock only if the last call was served by a plan. */
+/* Notes that no plan served the last call. Takes the lock only if the last call was served by a plan. */
 static void forget_plan(void)
 {
     if (OPAL_UNLIKELY(__atomic_load_n(&has_plan, __ATOMIC_RELAXED))) {

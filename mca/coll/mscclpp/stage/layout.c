@@ -116,7 +116,7 @@ static void pieces_init(mca_coll_mscclpp_stage_pieces_t *list)
     list->capacity = sizeof(list->built_in) / sizeof(list->built_in[0]);
 }
 
-/* Leaves the list empty and usable. */
+/* Frees the pieces of the list. Leaves the list empty and usable. */
 static void pieces_release(mca_coll_mscclpp_stage_pieces_t *list)
 {
     if (list->pieces != list->built_in) {

@@ -363,9 +363,9 @@ static mscclpp_status_t import_error(const char *call, cudaError_t error, const 
 }
 
 /*
- * Does this only once for each pair of devices, because CUDA treats a second call as an error. The bit is set after the
- * access has been enabled, so a thread that sees the bit has the access. `device` must have been entered. The caller
- * logs the error.
+ * Lets a device access the memory of another one. Does this only once for each pair of devices, because CUDA treats a
+ * second call as an error. The bit is set after the access has been enabled, so a thread that sees the bit has the
+ * access. `device` must have been entered. The caller logs the error.
  */
 static cudaError_t enable_peer_access(int device, int peer)
 {

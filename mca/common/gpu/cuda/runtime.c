@@ -133,8 +133,8 @@ static mscclpp_status_t cuda_preload(int device)
 }
 
 /*
- * Uses a new stream, because the default stream would wait for the application's work, and must not be used during a
- * capture. Waits until the memory is zero.
+ * Zeroes device memory. Uses a new stream, because the default stream would wait for the application's work, and must
+ * not be used during a capture. Waits until the memory is zero.
  */
 static cudaError_t zero_memory(void *address, size_t size)
 {

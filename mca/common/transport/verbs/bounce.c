@@ -24,8 +24,8 @@ static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, co
 }
 
 /*
- * Does nothing if the slots exist. Returns false, with nothing allocated and nothing logged, on failure. `slots` is set
- * last, and tells whether there are any.
+ * Allocates and registers slots. Does nothing if the slots exist. Returns false, with nothing allocated and nothing
+ * logged, on failure. `slots` is set last, and tells whether there are any.
  */
 static bool ensure_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int access)
 {

@@ -87,7 +87,8 @@ static int query_port(mscclpp_transport_t *transport, struct ibv_context *contex
 }
 
 /*
- * Takes the first active port if the parameter names none. Returns 0 if there is no such port, or if it is not active.
+ * Returns the number of the port to use. Takes the first active port if the parameter names none. Returns 0 if there is
+ * no such port, or if it is not active.
  */
 static int find_port(mscclpp_transport_t *transport, struct ibv_context *context, int port_count,
                      struct ibv_port_attr *attr)
@@ -103,8 +104,8 @@ static int find_port(mscclpp_transport_t *transport, struct ibv_context *context
 }
 
 /*
- * Takes the first partition in which the port is a full member, because limited members cannot communicate with one
- * another. Returns 0 if there is none, or if the library cannot tell.
+ * Finds the partition to use. Takes the first partition in which the port is a full member, because limited members
+ * cannot communicate with one another. Returns 0 if there is none, or if the library cannot tell.
  */
 static uint16_t find_pkey(mscclpp_transport_t *transport, struct ibv_context *context, int port, int table_length)
 {
@@ -125,9 +126,10 @@ static int clamp_to(int value, int limit)
 }
 
 /*
- * Leaves out distance and order, which the caller knows. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info
- * level, if the device cannot be used. Returns MSCCLPP_ERR_INVALID if it lacks the GID that verbs_gid_index names.
- * After a failure, the caller closes what was opened.
+ * Opens a port, and fills in its candidate. Leaves out distance and order, which the caller knows. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the device cannot be used. Returns
+ * MSCCLPP_ERR_INVALID if it lacks the GID that verbs_gid_index names. After a failure, the caller closes what was
+ * opened.
  */
 static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_device *device, candidate_t *candidate)
 {
