@@ -67,9 +67,9 @@ int mpix_release_stream_make(const mpix_backend_t *backend, void *other, uint64_
     }
     if (usable < 0) {
         (void)fprintf(stderr,
-                      "libmpix_mscclpp: MPIX_Mscclpp_prepare: the request's stream shares a hardware queue with "
-                      "the stream that it is attached to, so that a kernel there could wait for the request "
-                      "that it is to release; set CUDA_DEVICE_MAX_CONNECTIONS to 32, or use fewer streams\n");
+                      "libmpix_mscclpp: MPIX_Mscclpp_prepare: every new stream shares a hardware queue with the stream "
+                      "that the request is attached to, so a kernel there could wait forever for the request that it "
+                      "has to release; set CUDA_DEVICE_MAX_CONNECTIONS to 32, or use fewer streams\n");
         return MPI_ERR_UNSUPPORTED_OPERATION;
     }
     *stream_p = streams[usable];

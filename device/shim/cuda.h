@@ -208,7 +208,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_atom_acq_rel_gpu_add_u32(uint32_t *p, uint32_t 
     return old;
 }
 
-/* Loads a unit. The instruction has no memory clobber, so that the compiler may overlap the loads of several units. */
+/*
+ * Loads a unit from an address that is a multiple of 16. A plain load, not volatile asm, so that the compiler may
+ * overlap the loads of several units.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_vec(const void *p)
 {
     uint4 loaded = *(const uint4 *)p;
@@ -403,8 +406,8 @@ MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *place
 
 /*
  * Loads lines, with one instruction of all lanes. Called after mscclpp_dev_warp_meet or mscclpp_dev_warp_or: lanes that
- * had diverged might otherwise load by separate instructions. The caller checks the data later, so that several loads
- * can be in progress at once.
+ * had diverged might otherwise load by separate instructions. `place` is the start of the warp's lines, the same in all
+ * lanes. The caller checks the data later, so that several loads can be in progress at once. Only the twin uses `flag`.
  */
 MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *place, uint32_t flag,
                                        mscclpp_dev_bundle_t *bundle)

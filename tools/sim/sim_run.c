@@ -189,9 +189,10 @@ static double send_message(plane_t *plane, uint32_t lane_number, const mscclpp_s
 }
 
 /*
- * Carries out a step whose message has arrived. The lane stores the message, combines it, keeps it for a merge, or
- * merges the messages that it has kept. If the collective requires it, the lane also sends the data to the other ranks
- * of its node, which does not delay the lane itself. Returns the time at which the lane continues.
+ * Carries out a merge, or a reception whose message has arrived. The lane stores the message, combines it, or keeps it.
+ * A merge combines all that the lane has kept. If the collective requires it, the lane also sends a message that it has
+ * received to the other ranks of its node, which does not delay the lane itself. Returns the time at which the lane
+ * continues.
  */
 static double receive_message(plane_t *plane, uint32_t lane_number, const mscclpp_step_t *step, double now)
 {
@@ -200,7 +201,7 @@ static double receive_message(plane_t *plane, uint32_t lane_number, const mscclp
     const double bytes =
         (double)mscclpp_schedule_bytes(&plane->run->schedule, step, tile_bytes(plane, lane, load.block));
 
-    if (load.sent_per_byte > 0) {
+    if (load.sent_per_byte > 0 && step->kind != MSCCLPP_STEP_MERGE) {
         (void)send_within_node(plane, lane_number, load.sent_per_byte * bytes, now);
     }
     if (step->kind == MSCCLPP_STEP_STORE || step->kind == MSCCLPP_STEP_KEEP) {

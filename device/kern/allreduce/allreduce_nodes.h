@@ -128,11 +128,12 @@ MSCCLPP_DEV void mscclpp_dev_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Returns the number of the signal that comes with a tile's partial results or, if split and `is_joined`, with a part
- * of its result. If split, a node signals in the order give 0, give 1, join 0, give 2, join 1 and so on.
+ * Returns the number of a tile's signal, for the patterns `direct` and `split`. `direct` has one signal for each tile,
+ * and ignores `is_joined`. `split` has two: the first comes with the partial results, the second (`is_joined`) with a
+ * part of the result. Their order is give 0, give 1, join 0, give 2, join 1 and so on.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_nodes_signal(const mscclpp_dev_nodes_block_t *block,
-                                              const mscclpp_dev_nodes_tile_t *tile, bool is_joined)
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_signal_number(const mscclpp_dev_nodes_block_t *block,
+                                                     const mscclpp_dev_nodes_tile_t *tile, bool is_joined)
 {
     if (block->nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
         return tile->index + 1;
@@ -175,7 +176,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_de
                                              (end_unit - first_unit) * MSCCLPP_DEV_UNIT);
         }
         if (end < nodes->nnodes) {
-            mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal(block, tile, is_joined), begin, end);
+            mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal_number(block, tile, is_joined), begin, end);
         }
     }
 }
@@ -235,7 +236,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     const uint64_t end_unit = mscclpp_dev_nodes_part_begin(tile, nodes->node + 1);
     uint64_t unit;
 
-    mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal(block, tile, false), 1, nodes->nnodes);
+    mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal_number(block, tile, false), 1, nodes->nnodes);
     if (ctx->failed) {
         return;
     }
@@ -280,7 +281,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclp
     uint32_t i;
 
     if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT || nodes->pattern == MSCCLPP_DEV_NODES_SPLIT) {
-        mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal(block, tile, true), 1, nodes->nnodes);
+        mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal_number(block, tile, true), 1, nodes->nnodes);
     }
     for (unit = ctx->tid; unit < tile->size && !ctx->failed; unit += ctx->nthreads) {
         const mscclpp_dev_vec_t value = mscclpp_dev_nodes_result(ctx, block, tile, unit);

@@ -260,7 +260,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_put_packets(mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Sends one unit of the result to all other ranks of this owner's node, and stores it in this rank's output. Does
+ * Sends one unit of the result to all other ranks of this owner's node, and stores its bytes that `mask` selects in
+ * this rank's output. Begins with the rank after this one, so that not all ranks send to one at the same time. Does
  * nothing in a thread that has failed.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_deliver(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,

@@ -289,6 +289,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscc
     mscclpp_dev_enter(ctx, common);
     mscclpp_dev_barrier(ctx, common, barriers_before + 1);
     if (!ctx->failed && args->mode == MSCCLPP_DEV_DIRECT_FAN) {
+        /* Ranks begin with different targets, so that not all store to one rank at the same time. */
         mscclpp_dev_direct_copy(args->to, args->count, args->count != 0 ? common->rank % args->count : 0, args->from[0],
                                 common->bytes, mscclpp_dev_direct_is_aligned(args, 1), thread, threads);
     } else if (!ctx->failed && args->mode == MSCCLPP_DEV_DIRECT_SWAP) {

@@ -52,6 +52,7 @@ static mscclpp_fabric_division_t divide(const mscclpp_fabric_t *fabric, uint64_t
     return (mscclpp_fabric_division_t){.slot_size = slot_size, .packet_units = units == 0 ? 1 : units};
 }
 
+/* Returns the size of the area, in bytes, that has this division. */
 static uint64_t size_of(const mscclpp_fabric_t *fabric, const mscclpp_fabric_division_t *division)
 {
     return MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count) * division->slot_size +
@@ -76,6 +77,10 @@ static bool divide_as(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size
     return true;
 }
 
+/*
+ * Returns the smallest size, from `size` on, into which the nodes fit, and its division. With a small exchange_size or
+ * scratch_size, that is the full size at once.
+ */
 static mscclpp_fabric_size_t find_size(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size,
                                        mscclpp_fabric_division_t *division)
 {
@@ -88,8 +93,12 @@ static mscclpp_fabric_size_t find_size(const mscclpp_fabric_t *fabric, mscclpp_f
     return size;
 }
 
-static void take_division(mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size,
-                          const mscclpp_fabric_division_t *division)
+/*
+ * Sets the fabric's division and what follows from it: the offset of the packets, and the size of the area. Allocates
+ * nothing.
+ */
+static void set_division(mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size,
+                         const mscclpp_fabric_division_t *division)
 {
     fabric->size = size;
     fabric->division = *division;
@@ -102,7 +111,7 @@ void mscclpp_fabric_divide_area(mscclpp_fabric_t *fabric)
     mscclpp_fabric_division_t division;
     const mscclpp_fabric_size_t size = find_size(fabric, MSCCLPP_FABRIC_SMALL, &division);
 
-    take_division(fabric, size, &division);
+    set_division(fabric, size, &division);
 }
 
 uint64_t mscclpp_fabric_packet_bytes(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size)
@@ -324,7 +333,7 @@ mscclpp_status_t mscclpp_fabric_grow(mscclpp_fabric_t *fabric, mscclpp_fabric_si
         if (fabric->is_owner) {
             replace(fabric, &larger);
         }
-        take_division(fabric, larger.size, &larger.division);
+        set_division(fabric, larger.size, &larger.division);
         if (fabric->is_owner) {
             mscclpp_fabric_choose_stores(fabric, false);
         }

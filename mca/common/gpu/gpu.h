@@ -208,7 +208,9 @@ typedef struct {
      */
     mscclpp_status_t (*stream_ask)(int device, void *native, mscclpp_gpu_ask_fn_t use, void *context);
 
-    /* Returns true if work that is put into the stream is recorded in a graph instead of executed. */
+    /*
+     * Returns true if work that is put into the stream is recorded in a graph, or if no work may be put into it now.
+     */
     bool (*is_capturing)(mscclpp_gpu_stream_t *stream);
 
     /*

@@ -237,11 +237,10 @@ static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const
 }
 
 /*
- * Checks the channels of an operation that uses ports. An operation that puts data over ports needs one channel for
- * each target, which leads to the target's rank. Only the signal of that channel tells the rank that its data has
- * arrived.
+ * Checks the channels of an operation that puts data over ports. Each target needs a channel of its own that leads to
+ * the target's rank. Only the signal of that channel tells the rank that its data has arrived.
  */
-static bool check_port(const state_t *state, const mscclpp_plan_op_t *op)
+static bool check_port_targets(const state_t *state, const mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_rank_t *rank = rank_of_op(state);
 
@@ -313,7 +312,7 @@ static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan
         }
     }
     if (!check_sizes(state, op, shape) || (op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 &&
-                                           op->dst[0].where == MSCCLPP_PLAN_REMOTE && !check_port(state, op))) {
+                                           op->dst[0].where == MSCCLPP_PLAN_REMOTE && !check_port_targets(state, op))) {
         return false;
     }
     /* A call has one operation, so all reductions of a plan must be of the same kind. */

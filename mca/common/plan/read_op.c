@@ -95,7 +95,10 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
     return true;
 }
 
-/* Pipelines cannot be nested, which also bounds the recursion of read_op. */
+/*
+ * Reads how a pipeline takes turns, and the operations in it. Refuses a pipeline within a pipeline. So the recursion of
+ * read_op has at most two levels.
+ */
 static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool in_pipeline,
                           mscclpp_plan_op_t *op)
 {

@@ -125,8 +125,8 @@ static synth_schedule_t *replay(search_t *search, synth_schedule_t *schedule, co
     return schedule;
 }
 
-/* Adds a schedule of the dual to the front, provided that it replays well and has the number of steps that was asked
- * for. Takes ownership of the schedule, which may be NULL. `seconds`: how long it took to find. */
+/* Offers a schedule of the dual, or NULL, to the front, and takes ownership. Drops it if its replay fails, or if
+ * another number of steps was asked for. `by` names the method, which took `seconds`. */
 static void offer_timed(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label,
                         double seconds)
 {

@@ -8,11 +8,11 @@
 
 typedef mca_coll_mscclpp_stage_call_t call_t;
 
-/* The number of edges into this rank and out of it. */
+/* The edges of this rank. */
 typedef struct {
-    int in;
-    int out;
-    bool has_absent; /* some neighbours do not exist; the blocks received from them stay as they are */
+    int in;        /* number of edges into this rank */
+    int out;       /* number of edges out of it */
+    bool may_lack; /* some neighbours may not exist, at the edge of a grid; what would come from them stays as it is */
 } degrees_t;
 
 /* Returns the degrees in a grid. Absent neighbours count, too: their edges lead to MPI_PROC_NULL. */
@@ -21,7 +21,7 @@ static degrees_t cart_degrees(const mca_topo_base_comm_cart_t *cart)
     degrees_t degrees = {.in = 2 * cart->ndims, .out = 2 * cart->ndims};
 
     for (int dim = 0; dim < cart->ndims; ++dim) {
-        degrees.has_absent = degrees.has_absent || !cart->periods[dim];
+        degrees.may_lack = degrees.may_lack || !cart->periods[dim];
     }
     return degrees;
 }
@@ -34,7 +34,7 @@ static degrees_t graph_degrees(const mca_topo_base_comm_graph_t *graph, int rank
     return (degrees_t){.in = degree, .out = degree};
 }
 
-/* Returns how many edges lead to this rank and from it; none without a topology. */
+/* Returns this rank's edges. Without a topology there are none. */
 static degrees_t degrees_of(struct ompi_communicator_t *comm)
 {
     degrees_t degrees = {0};
@@ -72,7 +72,7 @@ static degrees_t set_buffers(call_t *call, const void *sbuf, void *rbuf, struct 
  */
 static void keep_absent_blocks(call_t *call, degrees_t degrees)
 {
-    if (degrees.has_absent) {
+    if (degrees.may_lack) {
         call->recv.read = call->recv.write;
     }
 }

@@ -258,7 +258,7 @@ void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope)
 
 /*
  * If the current context is the device's primary one, it is not changed. The capture mode is exchanged last, so there
- * is nothing to undo after a failure, which has been logged.
+ * is nothing to undo after a failure that is returned. Such a failure has been logged.
  */
 mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope)
 {

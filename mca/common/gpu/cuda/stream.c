@@ -145,10 +145,7 @@ mscclpp_status_t mscclpp_cuda_stream_ask(int device, void *native, mscclpp_gpu_a
     return MSCCLPP_OK == status ? use(&stream, context) : status;
 }
 
-/*
- * Returns true also if no work may be put into the stream. Returns false if the device cannot be entered; later work
- * then fails as well.
- */
+/* Returns false if the device cannot be entered; later work then fails as well. */
 bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -163,7 +160,10 @@ bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
         (void)cudaGetLastError(); /* the error is the answer, and must not become the application's */
     }
     mscclpp_cuda_leave(&scope);
-    /* An error means that this is the default stream, and that another stream captures: nothing may be put into it. */
+    /*
+     * The expected error: this is the default stream, and another stream captures. Every error counts as capturing, so
+     * that nothing is put into the stream.
+     */
     return cudaSuccess != error || cudaStreamCaptureStatusNone != capture;
 }
 
