@@ -89,6 +89,13 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, u
 #define MSCCLPP_DEV_COLL_BATCH 8
 
 /*
+ * The number of whole units of each operand that a thread loads before it combines them, if it looks up types at run
+ * time, which takes registers. Otherwise it is half of MSCCLPP_DEV_COLL_BATCH, as the thread holds two operands at
+ * once.
+ */
+#define MSCCLPP_DEV_COLL_BATCH_ANY 2
+
+/*
  * Copies units `unit`, `unit` + `step` and so on of a block of `bytes` bytes to each of `count` places. Begins with
  * place `first_target`, which differs from rank to rank, so that not all ranks store to one place at the same time.
  * `is_aligned`: both sides are aligned to whole units; these are then moved in batches.

@@ -17,13 +17,6 @@
 #include "device/kern/coll/direct_rows.h"
 #include "device/lib/reduce.h"
 
-/*
- * The number of whole units of each operand that a thread loads before it combines them, if it looks up types at run
- * time, which takes registers. Otherwise it is half of MSCCLPP_DEV_COLL_BATCH, as the thread holds two operands at
- * once.
- */
-#define MSCCLPP_DEV_DIRECT_BATCH_ANY 2
-
 /* Returns true if the kernel's first `sources` sources and all its targets are aligned to whole units. */
 MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *args, uint32_t sources)
 {
@@ -209,7 +202,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t
 MSCCLPP_DEV void mscclpp_dev_direct_combine_part(const mscclpp_dev_direct_args_t *args, bool hot, int dtype, int op,
                                                  uint64_t thread, uint64_t threads)
 {
-    const int batch = hot ? MSCCLPP_DEV_COLL_BATCH / 2 : MSCCLPP_DEV_DIRECT_BATCH_ANY;
+    const int batch = hot ? MSCCLPP_DEV_COLL_BATCH / 2 : MSCCLPP_DEV_COLL_BATCH_ANY;
     const uint64_t bytes = args->common.bytes, units = mscclpp_dev_units(bytes);
     uint64_t unit = thread;
 

@@ -125,9 +125,6 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_rows(const mscclpp_dev_ctx_t *ctx, const 
 
 #endif
 
-/* The same as MSCCLPP_DEV_COLL_BATCH / 2 for types that are looked up at run time, which takes registers. */
-#define MSCCLPP_DEV_TILES_BATCH_ANY 2
-
 /*
  * Combines whole units in batches of `batch`, as mscclpp_dev_coll_take_combined does, if all operands and the result
  * are aligned to units. Returns this thread's first unit that is left. `batch` and `hot` are constants; `hot` says that
@@ -203,7 +200,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
     unit = MSCCLPP_DEV_FOLDS && dtype == MSCCLPP_DTYPE_FLOAT32 && op == MSCCLPP_OP_SUM
                ? mscclpp_dev_coll_take_batches(ctx, turn, &own_block, part, end, MSCCLPP_DEV_COLL_BATCH / 2, true,
                                                MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM)
-               : mscclpp_dev_coll_take_batches(ctx, turn, &own_block, part, end, MSCCLPP_DEV_TILES_BATCH_ANY, false,
+               : mscclpp_dev_coll_take_batches(ctx, turn, &own_block, part, end, MSCCLPP_DEV_COLL_BATCH_ANY, false,
                                                dtype, op);
     for (; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
         for (rank = 0; rank < end; ++rank) {
