@@ -42,7 +42,10 @@ static uint64_t shortest_slot(const mscclpp_fabric_t *fabric)
     return slot < SMALL_SLOT ? SMALL_SLOT : slot;
 }
 
-/* Divides an area of `size` bytes, of which packets get 1 / `share`. With many nodes it becomes larger than that. */
+/*
+ * Divides an area of `size` bytes: packets get 1 / `share` of it, and tiles the rest. Both parts have a least size, so
+ * with many nodes the area becomes larger than `size`.
+ */
 static mscclpp_fabric_division_t divide(const mscclpp_fabric_t *fabric, uint64_t size, uint64_t share)
 {
     const uint64_t packet_slots = MSCCLPP_DEV_NODES_PACKET_SLOTS(fabric->nodes.count);
@@ -162,8 +165,8 @@ static bool map_packets(mscclpp_fabric_t *fabric)
 }
 
 /*
- * Chooses who moves packets: kernels by stores, or the proxy. Each rank chooses for itself, as receivers see no
- * difference. Without packets on some rank (has_packets), nothing is mapped and nothing is logged.
+ * Each rank chooses for itself, as receivers see no difference. Without packets on some rank (has_packets), nothing is
+ * mapped and nothing is logged.
  */
 void mscclpp_fabric_choose_stores(mscclpp_fabric_t *fabric, bool is_info)
 {
@@ -174,7 +177,7 @@ void mscclpp_fabric_choose_stores(mscclpp_fabric_t *fabric, bool is_info)
     }
 }
 
-/* An area that is to replace a smaller one, and the nodes that this rank is connected with. */
+/* An area that is to use_larger a smaller one, and the nodes that this rank is connected with. */
 typedef struct {
     mscclpp_fabric_size_t size;
     mscclpp_fabric_division_t division;
@@ -185,6 +188,10 @@ typedef struct {
     mscclpp_remote_t **remotes; /* by partner: its larger area */
 } larger_t;
 
+/*
+ * Fills in the partners, which are all nodes that this rank is connected with. Allocates their zeroed cards, and room
+ * for the remotes. Logs an error. mscclpp_fabric_grow frees all of it, also after an error.
+ */
 static mscclpp_status_t list_partners(const mscclpp_fabric_t *fabric, larger_t *larger)
 {
     mscclpp_fabric_partners_t *partners = &larger->partners;
@@ -211,10 +218,11 @@ static mscclpp_status_t list_partners(const mscclpp_fabric_t *fabric, larger_t *
 }
 
 /*
- * Waits first until nothing that this rank has sent is under way, as the peers' smaller areas are not used any more
- * afterwards. If something still is after a second, returns MSCCLPP_ERR_TIMEOUT, unlogged.
+ * Makes this rank's larger area, and the cards with its key for the partners. Before that, waits until nothing that
+ * this rank has sent is under way, as the peers' smaller areas are not used any more afterwards. If something still is
+ * after a second, returns MSCCLPP_ERR_TIMEOUT, unlogged. After an error, drop_larger takes what was made.
  */
-static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, larger_t *larger)
+static mscclpp_status_t make_larger(mscclpp_fabric_t *fabric, larger_t *larger)
 {
     mscclpp_fabric_card_t card = {.address_length = 0};
     size_t key_length = MSCCLPP_TRANSPORT_KEY_MAX;
@@ -244,8 +252,12 @@ static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, larger_t *larger)
     return status;
 }
 
-/* Cards come from other processes, so they are checked before use. */
-static mscclpp_status_t attach(mscclpp_fabric_t *fabric, larger_t *larger)
+/*
+ * Exchanges the cards with the partners, and attaches their larger areas. A rank that owns no shard has no partners.
+ * Cards come from other processes, so they are checked before use: MSCCLPP_ERR_PEER, unlogged, if one is invalid. After
+ * an error, drop_larger detaches the areas.
+ */
+static mscclpp_status_t attach_larger(mscclpp_fabric_t *fabric, larger_t *larger)
 {
     const mscclpp_fabric_partners_t *partners = &larger->partners;
     mscclpp_status_t status =
@@ -265,11 +277,11 @@ static mscclpp_status_t attach(mscclpp_fabric_t *fabric, larger_t *larger)
 }
 
 /*
- * Lets go of the peers' larger areas, if not all ranks have succeeded. This rank's own stays until the transport is
- * closed, because peers that have attached it let it go only after the vote. They put nothing there. `retired` has room
- * for it, since the team tries each size only once.
+ * Gives the growth up, because some rank has failed: lets go of the peers' larger areas. This rank's own stays until
+ * the transport is closed, because peers that have attached it let it go only after the vote. They put nothing there.
+ * `retired` has room for it, since the team tries each size only once.
  */
-static void drop(mscclpp_fabric_t *fabric, larger_t *larger)
+static void drop_larger(mscclpp_fabric_t *fabric, larger_t *larger)
 {
     int i;
 
@@ -287,7 +299,7 @@ static void drop(mscclpp_fabric_t *fabric, larger_t *larger)
  * Makes the larger area the one in use. Called once all ranks have attached the areas of their partners. The old area
  * stays, since peers may detach it later.
  */
-static void replace(mscclpp_fabric_t *fabric, larger_t *larger)
+static void use_larger(mscclpp_fabric_t *fabric, larger_t *larger)
 {
     int i;
 
@@ -304,7 +316,7 @@ static void replace(mscclpp_fabric_t *fabric, larger_t *larger)
     fabric->area = larger->area;
     fabric->region = larger->region;
     if ((fabric->linked >> MSCCLPP_FABRIC_ALL & 1) != 0) {
-        mscclpp_fabric_hide_memory(&fabric->area); /* no other rank will attach it */
+        mscclpp_fabric_hide_memory(&fabric->area); /* no other rank will attach_larger it */
     }
 }
 
@@ -322,23 +334,23 @@ mscclpp_status_t mscclpp_fabric_grow(mscclpp_fabric_t *fabric, mscclpp_fabric_si
     }
     larger.bytes = size_of(fabric, &larger.division);
     if (fabric->is_owner) {
-        own_status = prepare(fabric, &larger);
+        own_status = make_larger(fabric, &larger);
     }
     status = mscclpp_vote(oob, own_status, &vote);
     if (status == MSCCLPP_OK && vote.culprit < 0) {
-        own_status = attach(fabric, &larger);
+        own_status = attach_larger(fabric, &larger);
         status = mscclpp_vote(oob, own_status, &vote);
     }
     if (status == MSCCLPP_OK && vote.culprit < 0) {
         if (fabric->is_owner) {
-            replace(fabric, &larger);
+            use_larger(fabric, &larger);
         }
         set_division(fabric, larger.size, &larger.division);
         if (fabric->is_owner) {
             mscclpp_fabric_choose_stores(fabric, false);
         }
     } else {
-        drop(fabric, &larger);
+        drop_larger(fabric, &larger);
         mscclpp_log(own_status != MSCCLPP_OK && mscclpp_status_is_shortage(own_status) ? MSCCLPP_LOG_WARN
                                                                                        : MSCCLPP_LOG_INFO,
                     "%s: rank %d: %llu bytes for what travels between nodes: %s: large messages take many steps",

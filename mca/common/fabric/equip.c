@@ -2,10 +2,7 @@
 #include "mca/common/fabric/internal.h"
 #include "mca/common/gpu/pool.h"
 
-/*
- * The allocation is zeroed, so all counters start at 0, and channels to nodes that are not linked are empty. After an
- * error, mscclpp_fabric_unequip frees what was made before.
- */
+/* The allocation is zeroed, so all counters start at 0, and channels to nodes that are not linked are empty. */
 mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
 {
     const size_t channel_count =

@@ -41,7 +41,8 @@ mscclpp_status_t mscclpp_fabric_take_hint(const mscclpp_fabric_t *fabric, mscclp
  * If `hint` is not NULL, the ranks connect as it says, without a vote on the transport. If that fails, they try all
  * transports from that one on. The function takes over the contents of `nodes` and zeroes it, unless memory is short or
  * there are too many nodes. In every case the caller frees the rest of `nodes`. Returns the same status on all ranks:
- * MSCCLPP_OK, MSCCLPP_ERR_NOT_SUPPORTED with the reason logged, or the error of the exchange.
+ * MSCCLPP_OK, MSCCLPP_ERR_NOT_SUPPORTED with the reason logged, or the error of the exchange. After an error nothing is
+ * left, and *fabric_p is not set.
  */
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
                                        const mscclpp_fabric_hint_t *hint, mscclpp_status_t own_status,
@@ -50,11 +51,13 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
 /*
  * The same in three parts, for ranks that exchange cards ahead of an all-gather. All of them are local.
  *
- * mscclpp_fabric_begin makes this rank's ends of the connections as the hint says, and fills in the messages in *ahead,
- * whose id the caller has set. It takes over the contents of `nodes` and zeroes it, unless memory is short. After an
- * error nothing is left, and the caller calls mscclpp_fabric_decline, which fills in *ahead for a rank that sends none.
- * mscclpp_fabric_connect connects the ends once the messages have come. Both return this rank's own status. Once all
- * ranks are connected, mscclpp_fabric_finish completes the fabric. If they are not, the caller destroys it.
+ * 1. mscclpp_fabric_begin makes this rank's ends of the connections as the hint says, and fills in the messages in
+ *    *ahead, whose id the caller has set. They are part of the fabric, until mscclpp_fabric_finish. It takes over the
+ *    contents of `nodes` and zeroes it, unless memory is short. After an error nothing is left, and the caller calls
+ *    mscclpp_fabric_decline, which fills in *ahead for a rank that sends none.
+ * 2. mscclpp_fabric_connect connects the ends once the messages have come. It returns this rank's own status, as
+ *    mscclpp_fabric_begin does.
+ * 3. mscclpp_fabric_finish completes the fabric once all ranks are connected. If they are not, the caller destroys it.
  */
 mscclpp_status_t mscclpp_fabric_begin(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
                                       const mscclpp_fabric_hint_t *hint, mscclpp_oob_ahead_t *ahead,
@@ -83,13 +86,16 @@ typedef enum { MSCCLPP_FABRIC_SMALL, MSCCLPP_FABRIC_MIDDLE, MSCCLPP_FABRIC_FULL 
 mscclpp_status_t mscclpp_fabric_grow(mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size);
 
 /*
- * Returns the bytes of the largest message that packets carry at once in an area of this size; 0 if there are no
- * packets. If the area is too small for the nodes, takes the next size that is not. Returns UINT64_MAX for the full
- * size, which cannot grow.
+ * Returns the bytes of the largest message that packets carry at once, in an area of this size or of the present one,
+ * whichever is larger. If the nodes do not fit into that size, takes the next one into which they do. Returns 0 if
+ * there are no packets, and UINT64_MAX for the full size, which cannot grow.
  */
 uint64_t mscclpp_fabric_packet_bytes(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size);
 
-/* Fills in what the choice of algorithm will know about the area once it has this size. */
+/*
+ * Fills in what the choice of algorithm will know about the area once it has this size: slot_size and packet_units. An
+ * area that is larger already keeps its size.
+ */
 void mscclpp_fabric_describe_grown(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size,
                                    mscclpp_select_input_t *input);
 
@@ -106,7 +112,10 @@ void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric);
  */
 bool mscclpp_fabric_is_linked(const mscclpp_fabric_t *fabric, const mscclpp_algo_t *algo);
 
-/* Connects all nodes with one another, before calls during which nodes cannot be connected. Collective. */
+/*
+ * Connects all nodes with one another, before calls during which nodes cannot be connected. Collective. An error has
+ * been logged, and breaks the team.
+ */
 mscclpp_status_t mscclpp_fabric_link_all(mscclpp_fabric_t *fabric);
 
 /* Fills in the inputs of the choice of an algorithm that depend on the fabric. */
@@ -191,6 +200,7 @@ mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu
 /*
  * Returns the lists of the blocks that this rank sends and receives in the next call of mscclpp_fabric_run_coll. The
  * caller fills them in; each has one entry for each rank. The first call allocates the lists, and the fabric owns them.
+ * If memory is short, logs that, and sets neither.
  */
 mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p,
                                       mscclpp_dev_block_t **recv_p);

@@ -127,8 +127,8 @@ struct mscclpp_fabric {
     uint32_t pattern;                         /* pattern of the current call (mscclpp_dev_nodes_pattern_t) */
     mscclpp_dev_tree_place_t trees;           /* if the pattern is TREES: this node's place; `tree` is not set */
     uint32_t coll_blocks;                     /* number of blocks of the current call's grid, if coll_tiles is not 0 */
-    uint64_t
-        coll_tiles; /* number of tiles of the current call; 0: a call with packets, or an all-reduce not in TREES */
+    uint64_t coll_tiles; /* tiles of the current call; 0: it has packets, or is an all-reduce in another pattern than
+                            TREES */
 
     mscclpp_dev_rounds_t rounds; /* rounds in which the current call sends its packets; radix 0: none */
     uint64_t pitch;              /* number of units of a place for packets in these rounds */
@@ -213,11 +213,17 @@ mscclpp_status_t mscclpp_fabric_link_join(mscclpp_fabric_t *fabric, mscclpp_fabr
                                           const mscclpp_fabric_partners_t *partners, mscclpp_vote_t *vote_p);
 
 /*
- * Two parts of mscclpp_fabric_link_join: connects this rank's ends once the partners' cards have come, and returns its
- * own status; and notes that all ranks have succeeded.
+ * Two parts of mscclpp_fabric_link_join.
+ *
+ * mscclpp_fabric_link_connect connects this rank's ends once the partners' cards have come, and creates the channels.
+ * Returns its own status: MSCCLPP_ERR_PEER, unlogged, if a partner has sent no card or an invalid one, or the first
+ * error of a step, which has logged it. Ends and channels that were made are destroyed with the transport.
+ *
+ * mscclpp_fabric_link_note notes that all ranks have succeeded.
  */
 mscclpp_status_t mscclpp_fabric_link_connect(mscclpp_fabric_t *fabric, const mscclpp_fabric_partners_t *partners);
 void mscclpp_fabric_link_note(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links);
+/* Frees the lists and the cards, which may be incomplete, and zeroes *partners. May be called again. */
 void mscclpp_fabric_free_partners(mscclpp_fabric_partners_t *partners);
 
 /*
@@ -228,8 +234,8 @@ mscclpp_status_t mscclpp_fabric_link_decline(const mscclpp_oob_t *oob, const msc
                                              mscclpp_status_t own_status, mscclpp_vote_t *vote_p);
 
 /*
- * Lists the ranks with which links of this kind connect this rank, whether or not they are connected already. The
- * caller frees the list. MSCCLPP_ERR_NO_MEMORY is not logged.
+ * Lists the ranks with which links of this kind connect this rank, whether or not they are connected already. There are
+ * none if this rank owns no shard. The caller frees the list. MSCCLPP_ERR_NO_MEMORY is not logged.
  */
 mscclpp_status_t mscclpp_fabric_list_peers(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int **peers_p,
                                            int *count_p);
@@ -241,10 +247,13 @@ mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_li
 mscclpp_fabric_links_t mscclpp_fabric_links_of(const mscclpp_algo_t *algo);
 
 /*
- * Makes sure, before a call, that the links that the call uses are connected, and connects nodes if they are not.
- * Collective. If a rank fails to connect, it logs an error and returns it. All other ranks return MSCCLPP_ERR_PEER and
- * log the failed rank as information. If a vote itself fails, returns its error. Returns MSCCLPP_ERR_DEVICE, on this
- * rank alone, if a lingering kernel does not end.
+ * Connects the links that a call needs, before the call, unless they are connected. Collective. All errors are logged,
+ * and break the team:
+ *
+ * - If this rank fails to connect, returns its error.
+ * - If another rank fails, returns MSCCLPP_ERR_PEER. Names that rank in a log line for information.
+ * - If a vote itself fails, returns its error.
+ * - If a lingering kernel does not end, returns MSCCLPP_ERR_DEVICE, on this rank alone.
  */
 mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links);
 
@@ -260,7 +269,10 @@ void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_
 /* Sets *part to the part of `whole` from `offset` on. Freeing the part does nothing. */
 void mscclpp_fabric_cut(const mscclpp_fabric_memory_t *whole, uint64_t offset, mscclpp_fabric_memory_t *part);
 
-/* Says that all peers have mapped shared memory. May be repeated. */
+/*
+ * Notes that all peers have mapped this memory, so that it needs no file descriptor any more. Does nothing for memory
+ * that is not shared, or the second time.
+ */
 void mscclpp_fabric_hide_memory(mscclpp_fabric_memory_t *memory);
 
 /*
@@ -274,7 +286,8 @@ void mscclpp_fabric_divide_area(mscclpp_fabric_t *fabric);
 
 /*
  * fabric/area.c: chooses who moves packets: kernels by stores, or the proxy. To be called whenever there are new
- * remotes. Logs the choice if there are packets, for users to see if `is_info` is set.
+ * remotes. Logs the choice if there are packets, at the info level if `is_info` is set, and at the debug level
+ * otherwise.
  */
 void mscclpp_fabric_choose_stores(mscclpp_fabric_t *fabric, bool is_info);
 

@@ -74,10 +74,6 @@ static bool needs_link(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t li
     return fabric->node[node].conn == NULL && includes(fabric, links, node);
 }
 
-/*
- * Counts the peers, and then lists them. The list of a rank that owns no shard is empty. The caller frees *peers_p.
- * MSCCLPP_ERR_NO_MEMORY is not logged.
- */
 mscclpp_status_t mscclpp_fabric_list_peers(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int **peers_p,
                                            int *count_p)
 {
@@ -100,7 +96,6 @@ mscclpp_status_t mscclpp_fabric_list_peers(const mscclpp_fabric_t *fabric, msccl
     return MSCCLPP_OK;
 }
 
-/* Frees what find_partners has allocated, also after an error of it. May be called again. */
 void mscclpp_fabric_free_partners(mscclpp_fabric_partners_t *partners)
 {
     free(partners->nodes);
@@ -178,6 +173,7 @@ static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, mscclpp_fabric_partn
  * Creates the port channels to a node, one for each block, and writes their description for kernels to the device. This
  * rank must be connected with the node, have the remote of the node's area, and have a stream. All areas have the same
  * size. A kernel that gives up reports channel.peer, which must differ from the number of every rank of this node.
+ * Channels made before an error are destroyed with the proxy.
  */
 static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
 {
@@ -216,10 +212,8 @@ static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
 }
 
 /*
- * Connects this rank's ends with those of the peers, whose cards have arrived, and creates the channels. Cards come
- * from other processes, so their lengths are checked before use. Returns MSCCLPP_ERR_PEER if a length is invalid; the
- * card of a peer that has sent none is zeroed, which is invalid, too. That is not logged here. Otherwise returns the
- * first error of a step, which has logged it. Ends and channels that were made are destroyed with the transport.
+ * Cards come from other processes, so their lengths are checked before use. The card of a partner that has sent none is
+ * zeroed, which is invalid, too.
  */
 mscclpp_status_t mscclpp_fabric_link_connect(mscclpp_fabric_t *fabric, const mscclpp_fabric_partners_t *partners)
 {
@@ -270,10 +264,7 @@ void mscclpp_fabric_link_note(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t l
     }
 }
 
-/*
- * Exchanges the cards and connects. A failed exchange counts as this rank's own failure, so that the vote tells all
- * ranks. Returns only the error of the vote; a failure of any rank is in *vote_p.
- */
+/* A failed exchange counts as this rank's own failure, so that the vote tells all ranks. */
 mscclpp_status_t mscclpp_fabric_link_join(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
                                           const mscclpp_fabric_partners_t *partners, mscclpp_vote_t *vote_p)
 {
@@ -300,7 +291,7 @@ mscclpp_status_t mscclpp_fabric_link_decline(const mscclpp_oob_t *oob, const msc
 
 /*
  * Votes twice: first on this rank's ends, because a peer must not wait for a card that never comes, and then on the
- * connections. Returns only the error of a vote; a failure of any rank is in *vote_p.
+ * connections.
  */
 mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, mscclpp_vote_t *vote_p)
 {
@@ -334,11 +325,7 @@ mscclpp_status_t mscclpp_fabric_link_all(mscclpp_fabric_t *fabric)
     return mscclpp_fabric_link_for_call(fabric, MSCCLPP_FABRIC_ALL);
 }
 
-/*
- * Makes the links that a call needs, if they do not exist yet. `linked` is the same on all ranks, so either all of them
- * make the links or none does. Returns this rank's own error, MSCCLPP_ERR_PEER if another rank has failed, the error of
- * a vote, or MSCCLPP_ERR_DEVICE if a lingering kernel does not end. All of them are logged, and break the team.
- */
+/* `linked` is the same on all ranks, so either all of them make the links or none does. */
 mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links)
 {
     mscclpp_status_t status;

@@ -1,9 +1,6 @@
 #include "mca/common/fabric/internal.h"
 
-/*
- * Device memory has the same address for the transport and for kernels. Host memory has a separate address for each.
- * After an error *memory is unchanged.
- */
+/* Device memory has the same address for the transport and for kernels. Host memory has a separate address for each. */
 mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,
                                          mscclpp_fabric_memory_t *memory)
 {

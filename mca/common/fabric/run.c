@@ -143,7 +143,7 @@ void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric)
     mscclpp_fabric_free_memory(fabric, &fabric->tokens);
 }
 
-/* The fabric may be incomplete. NULL is allowed. */
+/* Any part of the fabric may be missing. */
 void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
 {
     if (fabric == NULL) {
@@ -236,7 +236,7 @@ static mscclpp_status_t hand_over(mscclpp_fabric_t *fabric, uint64_t bytes)
 }
 
 /*
- * Fills in the arguments of kernels between nodes. Leaves out the pattern. `args` are the arguments that all kernels
+ * Fills in the arguments of kernels between nodes, except for the pattern. `args` are the arguments that all kernels
  * have.
  */
 static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *args,
@@ -277,8 +277,8 @@ static uint64_t count_tiles(const mscclpp_fabric_t *fabric, const mscclpp_choice
 }
 
 /*
- * Notes the blocks and tiles of a call over trees. Over trees, the number of signals from a node depends on the blocks
- * and tiles, so an all-reduce stores them as other collectives do.
+ * Notes the blocks and tiles of an all-reduce over trees, as mscclpp_fabric_run_coll does for other collectives: the
+ * number of signals from a node depends on them. Does nothing for other patterns.
  */
 static void note_trees(mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {

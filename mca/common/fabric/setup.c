@@ -126,7 +126,7 @@ static void report_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, c
         fabric->lacks_descriptors || (vote->status == MSCCLPP_ERR_NO_DESCRIPTORS && vote->culprit == oob->rank);
 }
 
-/* Returns the number of a transport; that of the first one for NULL. */
+/* Returns the index of a transport in mscclpp_transports. NULL means the first one. */
 static int number_of(const mscclpp_transport_ops_t *ops)
 {
     int number = 0;
@@ -137,7 +137,10 @@ static int number_of(const mscclpp_transport_ops_t *ops)
     return number;
 }
 
-/* Returns the number of the first transport from `next` on that the settings allow, or that of all transports. */
+/*
+ * Returns the index of the first transport, from `next` on, that the settings allow. Returns mscclpp_transport_count if
+ * there is none.
+ */
 static int find_allowed(const mscclpp_config_t *config, const mscclpp_nodes_t *nodes, int next)
 {
     while (next < mscclpp_transport_count &&
@@ -172,18 +175,21 @@ static mscclpp_status_t prepare(mscclpp_fabric_t *fabric)
 }
 
 /*
- * Returns the links that the set-up makes. Few nodes are all connected with one another. Many nodes are connected only
- * with those of their lists of steps, which the set-up itself uses. Others follow at the first call that needs them.
+ * Returns the links that the set-up makes if there are packets. Few nodes are all connected with one another. Many
+ * nodes are connected only with those of their lists of steps, which the set-up itself uses. Others follow at the first
+ * call that needs them.
  */
-static mscclpp_fabric_links_t first_links(const mscclpp_fabric_t *fabric)
+static mscclpp_fabric_links_t links_with_packets(const mscclpp_fabric_t *fabric)
 {
     return fabric->nodes.count <= (int)MSCCLPP_DEV_NODES_MAPPED ? MSCCLPP_FABRIC_ALL : MSCCLPP_FABRIC_STEPS;
 }
 
-/* Returns the links that the set-up connects. Without packets the algorithms, and so the links, are different. */
-static mscclpp_fabric_links_t links_at_first(const mscclpp_fabric_t *fabric, bool has_packets)
+/*
+ * Returns the links that the set-up makes. Without packets the algorithms are different, and need all nodes connected.
+ */
+static mscclpp_fabric_links_t links_at_setup(const mscclpp_fabric_t *fabric, bool has_packets)
 {
-    return has_packets ? first_links(fabric) : MSCCLPP_FABRIC_ALL;
+    return has_packets ? links_with_packets(fabric) : MSCCLPP_FABRIC_ALL;
 }
 
 /*
@@ -246,7 +252,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, mscclpp_statu
         mscclpp_status_t status;
 
         if (own_status == MSCCLPP_OK) {
-            status = open_own_ends(fabric, ops, first_links(fabric), partners);
+            status = open_own_ends(fabric, ops, links_with_packets(fabric), partners);
             status = mscclpp_vote_with(oob, status, fabric->has_packets || !fabric->is_owner, &vote);
         } else {
             status = mscclpp_vote_give_up(oob, own_status, &vote);
@@ -289,11 +295,11 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, mscclpp_statu
 static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_fabric_partners_t *partners)
 {
     const mscclpp_oob_t *oob = &fabric->group->oob;
-    const mscclpp_fabric_links_t links = links_at_first(fabric, fabric->has_packets);
+    const mscclpp_fabric_links_t links = links_at_setup(fabric, fabric->has_packets);
     mscclpp_vote_t vote;
-    mscclpp_status_t status = mscclpp_fabric_link_join(fabric, first_links(fabric), partners, &vote);
+    mscclpp_status_t status = mscclpp_fabric_link_join(fabric, links_with_packets(fabric), partners, &vote);
 
-    if (status == MSCCLPP_OK && vote.culprit < 0 && links != first_links(fabric)) {
+    if (status == MSCCLPP_OK && vote.culprit < 0 && links != links_with_packets(fabric)) {
         status = mscclpp_fabric_link(fabric, links, &vote);
     }
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
@@ -333,14 +339,15 @@ static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric, const mscclpp
 }
 
 /*
- * As open_own_ends does, and checks that packets are as the hint says. Returns this rank's own status, on which the
- * ranks have not voted.
+ * Opens the transport of the hint and makes this rank's ends of its links, as open_own_ends does. Fails with
+ * MSCCLPP_ERR_NOT_SUPPORTED, unlogged, if this rank's packets are not as the hint says. Returns this rank's own status,
+ * on which the ranks have not voted.
  */
 static mscclpp_status_t open_as_hint(mscclpp_fabric_t *fabric, const mscclpp_fabric_hint_t *hint,
                                      mscclpp_fabric_partners_t *partners)
 {
     mscclpp_status_t status =
-        open_own_ends(fabric, hint->transport, links_at_first(fabric, hint->has_packets), partners);
+        open_own_ends(fabric, hint->transport, links_at_setup(fabric, hint->has_packets), partners);
 
     if (status == MSCCLPP_OK && fabric->is_owner && fabric->has_packets != hint->has_packets) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;
@@ -359,7 +366,7 @@ static mscclpp_status_t connect_by_hint(mscclpp_fabric_t *fabric, const mscclpp_
                                         mscclpp_status_t own_status)
 {
     const mscclpp_oob_t *oob = &fabric->group->oob;
-    const mscclpp_fabric_links_t links = links_at_first(fabric, hint->has_packets);
+    const mscclpp_fabric_links_t links = links_at_setup(fabric, hint->has_packets);
     mscclpp_fabric_partners_t partners;
     mscclpp_status_t status;
     mscclpp_vote_t vote;
@@ -391,7 +398,7 @@ mscclpp_status_t mscclpp_fabric_take_hint(const mscclpp_fabric_t *fabric, mscclp
 {
     hint->transport = fabric->ops;
     hint->has_packets = fabric->has_packets;
-    return mscclpp_fabric_list_peers(fabric, links_at_first(fabric, fabric->has_packets), &hint->peers,
+    return mscclpp_fabric_list_peers(fabric, links_at_setup(fabric, fabric->has_packets), &hint->peers,
                                      &hint->peer_count);
 }
 
@@ -403,7 +410,7 @@ static uint64_t find_absent(void *context, bool may_ask)
 
 /*
  * Takes part, without a fabric, in the exchanges and votes of the other ranks until they know that this rank has given
- * up. Returns MSCCLPP_ERR_NOT_SUPPORTED, as on all ranks, or the error of the exchange.
+ * up.
  */
 mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_config_t *config,
                                         const mscclpp_nodes_t *nodes, const mscclpp_fabric_hint_t *hint,
@@ -455,11 +462,7 @@ static void publish(mscclpp_fabric_t *fabric)
     fabric->group->absent_context = fabric;
 }
 
-/*
- * Creates the fabric. It takes over the contents of `nodes`, which is then empty; after a later failure, the fabric
- * frees them. All ranks return the same status: MSCCLPP_ERR_NOT_SUPPORTED, or the error of the exchange. After a
- * failure, nothing is left.
- */
+/* A hint that fails on some rank fails on all. So all ranks go on without it. */
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
                                        const mscclpp_fabric_hint_t *hint, mscclpp_status_t own_status,
                                        mscclpp_fabric_t **fabric_p)
@@ -542,7 +545,7 @@ mscclpp_status_t mscclpp_fabric_connect(mscclpp_fabric_t *fabric)
 
 void mscclpp_fabric_finish(mscclpp_fabric_t *fabric)
 {
-    mscclpp_fabric_link_note(fabric, links_at_first(fabric, fabric->has_packets));
+    mscclpp_fabric_link_note(fabric, links_at_setup(fabric, fabric->has_packets));
     mscclpp_fabric_free_partners(&fabric->ahead);
     report_choice(fabric);
     if (fabric->is_owner) {

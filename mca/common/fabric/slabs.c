@@ -32,7 +32,7 @@ static pthread_mutex_t slabs_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_slab_t *slabs;
 
 /*
- * Returns a slab of this thread that has room for a piece of this size; NULL: there is none. pieces_p becomes the
+ * Returns a slab of this thread that has room for a piece of `size` bytes; NULL: there is none, and *pieces_p is the
  * number of pieces in all of this thread's slabs of this size. The caller holds the lock.
  */
 static mscclpp_slab_t *find_with_room(const mscclpp_gpu_ops_t *gpu, uint64_t size, uint64_t *pieces_p)
@@ -74,8 +74,8 @@ static void free_slab(mscclpp_slab_t *slab)
 }
 
 /*
- * Makes a slab. Fails unlogged only if there is no memory for its description, and at the debug level if there is no
- * file descriptor.
+ * Makes a slab of `count` pieces of `size` bytes, which is in no list yet. Fails unlogged only if there is no memory
+ * for its description, and at the debug level if there is no file descriptor. After an error nothing is left.
  */
 static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *gpu, const char *label, uint64_t size, uint32_t count,
                                   mscclpp_slab_t **slab_p)

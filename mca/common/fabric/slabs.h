@@ -29,7 +29,10 @@ mscclpp_status_t mscclpp_slab_take(const mscclpp_gpu_ops_t *gpu, const char *lab
  */
 void mscclpp_slab_hide_piece(mscclpp_slab_t *slab);
 
-/* Gives back a piece, which this rank does not use any more; peers may still have it mapped. */
+/*
+ * Gives back a piece, which this rank does not use any more; peers may still have it mapped. `was_hidden` says whether
+ * mscclpp_slab_hide_piece has been called for it.
+ */
 void mscclpp_slab_give(mscclpp_slab_t *slab, bool was_hidden);
 
 #endif

@@ -35,8 +35,9 @@ static void number_messages(mscclpp_dev_step_t *step, uint32_t count)
 }
 
 /*
- * `steps` must be zeroed. If there are too many nodes for the schedule, the list stays empty. No schedule has more than
- * MSCCLPP_DEV_NODES_STEPS steps for a node.
+ * Fills in this node's list of steps, from the schedule of this kind for all-reduce. `steps` must be zeroed. If there
+ * are too many nodes for the schedule, the list stays empty. No schedule has more than MSCCLPP_DEV_NODES_STEPS steps
+ * for a node.
  */
 static void fill_list(const mscclpp_fabric_t *fabric, mscclpp_schedule_kind_t kind, mscclpp_fabric_steps_t *steps)
 {

@@ -12,8 +12,8 @@ static uint64_t tokens_size(const mscclpp_fabric_t *fabric)
 }
 
 /*
- * Makes a first copy now, before there are kernels, so that later copies do not have to do anything that is slow or
- * waits for kernels. Tokens in host memory need no view.
+ * Makes a first copy now, before there are kernels. So later copies do nothing that is slow or that waits for kernels.
+ * Tokens in host memory need no view.
  */
 mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric)
 {
@@ -80,8 +80,11 @@ static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric, bool may_ask)
     return fabric->has_view ? fabric->view : NULL;
 }
 
-/* Counts all blocks and all calls. Loads without order, because the count only goes into messages. */
-static uint64_t count_signals(const mscclpp_fabric_t *fabric, const uint64_t *tokens, int node)
+/*
+ * Returns the number of signals that have come from the node in all calls, through all blocks. Loads without order,
+ * because the count only goes into messages.
+ */
+static uint64_t count_arrived(const mscclpp_fabric_t *fabric, const uint64_t *tokens, int node)
 {
     uint64_t sum = 0;
     uint32_t block;
@@ -116,7 +119,7 @@ static bool has_packet(const mscclpp_fabric_t *fabric, uint64_t unit)
 }
 
 /* Returns true if packets of the node have arrived. The first packets of a node are at the start of its slot. */
-static bool has_packets(const mscclpp_fabric_t *fabric, int node)
+static bool has_packet_from(const mscclpp_fabric_t *fabric, int node)
 {
     return has_packet(fabric, (1 + (uint64_t)node) * fabric->division.packet_units);
 }
@@ -127,8 +130,8 @@ static bool has_packets(const mscclpp_fabric_t *fabric, int node)
  * signal does not say which step it belongs to. That node may itself be waiting for another node. Returns 0 if
  * something has arrived for all steps.
  */
-static uint64_t find_partner(const mscclpp_fabric_t *fabric, const mscclpp_fabric_steps_t *steps,
-                             const uint64_t *tokens)
+static uint64_t find_in_steps(const mscclpp_fabric_t *fabric, const mscclpp_fabric_steps_t *steps,
+                              const uint64_t *tokens)
 {
     const uint64_t units = MSCCLPP_DEV_NODES_PACKET_UNITS(MSCCLPP_DEV_NODES_DOUBLING, (uint32_t)fabric->nodes.count,
                                                           fabric->division.packet_units, steps->kernel.slots);
@@ -139,7 +142,7 @@ static uint64_t find_partner(const mscclpp_fabric_t *fabric, const mscclpp_fabri
 
         if (step->kind != MSCCLPP_DEV_STEP_SEND &&
             !(tokens == NULL ? has_packet(fabric, step->slot * units)
-                             : count_signals(fabric, tokens, (int)step->peer) > fabric->node[step->peer].exchanges)) {
+                             : count_arrived(fabric, tokens, (int)step->peer) > fabric->node[step->peer].exchanges)) {
             return mscclpp_board_add_absent(0, fabric->nodes.owners[step->peer]);
         }
     }
@@ -185,7 +188,7 @@ static uint64_t find_in_rounds(const mscclpp_fabric_t *fabric)
 /* Returns true if some signals of the current call, which is not an all-reduce, have not arrived from a node. */
 static bool owes(const mscclpp_fabric_t *fabric, const uint64_t *tokens, uint32_t node)
 {
-    return count_signals(fabric, tokens, (int)node) <
+    return count_arrived(fabric, tokens, (int)node) <
            fabric->node[node].exchanges + mscclpp_fabric_count_signals(fabric, node);
 }
 
@@ -202,7 +205,7 @@ static uint64_t find_in_trees(const mscclpp_fabric_t *fabric, const uint64_t *to
 
     for (distance = 1; distance < count; distance *= 2) {
         node = MSCCLPP_DEV_NODES_BEHIND(count, own, distance);
-        if (count_signals(fabric, tokens, (int)node) == fabric->node[node].exchanges) {
+        if (count_arrived(fabric, tokens, (int)node) == fabric->node[node].exchanges) {
             return mscclpp_board_add_absent(0, fabric->nodes.owners[node]);
         }
     }
@@ -281,13 +284,13 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
         return find_in_trees(fabric, tokens);
     }
     if (steps != NULL) {
-        return find_partner(fabric, steps, tokens);
+        return find_in_steps(fabric, steps, tokens);
     }
     /* With all other patterns, each node hears from every other one in each call, if only by a signal. */
     for (node = 0; node < fabric->nodes.count; ++node) {
         if (node != fabric->nodes.node &&
-            !(uses_packets ? has_packets(fabric, node)
-                           : count_signals(fabric, tokens, node) > fabric->node[node].exchanges)) {
+            !(uses_packets ? has_packet_from(fabric, node)
+                           : count_arrived(fabric, tokens, node) > fabric->node[node].exchanges)) {
             absent = mscclpp_board_add_absent(absent, fabric->nodes.owners[node]);
         }
     }
