@@ -23,7 +23,10 @@ typedef struct {
  */
 mscclpp_status_t mscclpp_copier_open(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu, int device);
 
-/* Adds a copy to the batch. Returns the error of the GPU runtime. */
+/*
+ * Adds a copy to the batch, or begins a batch with it. Creates the stream if it does not exist yet. The memory must
+ * stay until the batch has ended. Returns the error of the GPU runtime.
+ */
 mscclpp_status_t mscclpp_copier_add(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu, int device, void *to,
                                     const void *from, size_t size);
 

@@ -70,7 +70,9 @@ typedef struct mscclpp_gpu_stream mscclpp_gpu_stream_t;
 typedef struct mscclpp_gpu_event mscclpp_gpu_event_t;
 typedef struct mscclpp_gpu_prepared mscclpp_gpu_prepared_t;
 
-/* A question about a stream. `context` has the answer, or whatever else the caller passed. */
+/*
+ * A question about a stream. `context` is what the caller of `stream_ask` has passed, for example room for the answer.
+ */
 typedef mscclpp_status_t (*mscclpp_gpu_ask_fn_t)(mscclpp_gpu_stream_t *stream, void *context);
 
 typedef struct {
@@ -81,7 +83,8 @@ typedef struct {
 
 /*
  * All functions may be called from any thread at any time unless they say otherwise. They leave the current device of
- * the calling thread unchanged, and log the cause of a failure.
+ * the calling thread unchanged, and log the cause of a failure. Sizes are in bytes, and those of allocations above 0.
+ * Results are valid only after success.
  */
 typedef struct {
     const char *name; /* "cuda" or "host" */
@@ -120,10 +123,10 @@ typedef struct {
     mscclpp_status_t (*preload)(int device);
 
     /*
-     * True if the address is MANAGED or DEVICE memory. This is the only function that calls on host buffers need. It
-     * takes a few nanoseconds for the buffers of small calls (mca/common/base/host_memory.h); about others it asks the
-     * driver. The caller must own the byte. *allocation_p, unless NULL, is set to what `reach` needs to know of the
-     * memory, or to 0 if that was not asked.
+     * Returns true if the address is MANAGED or DEVICE memory. This is the only function that calls on host buffers
+     * need. It takes a few nanoseconds for the buffers of small calls (mca/common/base/host_memory.h); about others it
+     * asks the driver. The caller must own the byte. *allocation_p, unless NULL, is set to what `reach` needs to know
+     * of the memory, or to 0 if that was not asked.
      */
     bool (*is_device)(const void *address, uint64_t *allocation_p);
 
@@ -132,8 +135,9 @@ typedef struct {
 
     /*
      * Tells how kernels of `device` reach an address. Gives the same answer as `query`, but faster, because every call
-     * needs it. Calls `settle` for the memory first. `allocation` is what `is_device` has set for the address in the
-     * same call of the application, which may not free the memory in between; or 0, and the driver is asked again.
+     * needs it. Calls `settle` for the memory first; *reach_p is valid even if that fails. `allocation` is what
+     * `is_device` has set for the address in the same call of the application, which may not free the memory in
+     * between; or 0, and the driver is asked again.
      */
     mscclpp_status_t (*reach)(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p);
 
@@ -293,7 +297,7 @@ extern const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops;
 /*
  * Selects the runtime for the value of the parameter `device`: "auto" (CUDA if a device can be used), "cuda" or "host".
  * If there is no such runtime, returns MSCCLPP_ERR_NOT_SUPPORTED, which is logged as an error for "cuda" and not logged
- * for "auto".
+ * for "auto". Any other word is an error: MSCCLPP_ERR_INVALID, which is logged. *ops_p is set only on success.
  */
 mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **ops_p);
 

@@ -20,11 +20,11 @@ struct mscclpp_mapping {
     mscclpp_gpu_handle_t handle;
     void *base;
     unsigned references; /* gets that no put has undone yet */
-    bool busy;   /* a thread is opening or closing the mapping outside the lock: wait for mapping_changed, then look it
-                    up again */
-    bool shared; /* memory that teams share: the mapping counts towards no limit and is closed as soon as it is
-                    unused */
-    bool stale;  /* its allocation is known to be freed, or has no identity: closed as soon as it is unused */
+    bool is_busy;   /* a thread is opening or closing the mapping outside the lock: wait for mapping_changed, then look
+                       it up again */
+    bool is_shared; /* memory that teams share: the mapping counts towards no limit and is closed as soon as it is
+                       unused */
+    bool is_stale;  /* its allocation is known to be freed, or has no identity: closed as soon as it is unused */
 };
 
 /*
@@ -83,6 +83,7 @@ static mscclpp_mapping_t *find_mapping(const mscclpp_gpu_ops_t *ops, int device,
     return mapping;
 }
 
+/* Puts a mapping at the newest end of the list in the order of last use. */
 static void link_as_newest(mscclpp_mapping_t *mapping)
 {
     mapping->newer = NULL;
@@ -95,6 +96,7 @@ static void link_as_newest(mscclpp_mapping_t *mapping)
     newest_mapping = mapping;
 }
 
+/* Takes a mapping out of the list in the order of last use. */
 static void unlink_from_order(mscclpp_mapping_t *mapping)
 {
     if (mapping->newer != NULL) {
@@ -109,6 +111,9 @@ static void unlink_from_order(mscclpp_mapping_t *mapping)
     }
 }
 
+/*
+ * Adds a mapping to its bucket and, as the newest one, to the order. Counts it towards the limit unless teams share it.
+ */
 static void add_mapping(mscclpp_mapping_t *mapping)
 {
     mscclpp_mapping_t **bucket = bucket_of(&mapping->handle);
@@ -116,8 +121,8 @@ static void add_mapping(mscclpp_mapping_t *mapping)
     mapping->chain = *bucket;
     *bucket = mapping;
     link_as_newest(mapping);
-    open_count += !mapping->shared;
-    open_bytes += mapping->shared ? 0 : mapping->handle.length;
+    open_count += !mapping->is_shared;
+    open_bytes += mapping->is_shared ? 0 : mapping->handle.length;
 }
 
 /* Removes a mapping from the table, and frees it. The memory must already be closed, or must never have been opened. */
@@ -130,8 +135,8 @@ static void remove_mapping(mscclpp_mapping_t *mapping)
     }
     *link = mapping->chain;
     unlink_from_order(mapping);
-    open_count -= !mapping->shared;
-    open_bytes -= mapping->shared ? 0 : mapping->handle.length;
+    open_count -= !mapping->is_shared;
+    open_bytes -= mapping->is_shared ? 0 : mapping->handle.length;
     free(mapping);
 }
 
@@ -141,7 +146,7 @@ static void remove_mapping(mscclpp_mapping_t *mapping)
  */
 static void close_unused(mscclpp_mapping_t *mapping)
 {
-    mapping->busy = true;
+    mapping->is_busy = true;
     pthread_mutex_unlock(&mapping_lock);
     mapping->ops->close_memory(mapping->device, &mapping->handle, mapping->base);
     pthread_mutex_lock(&mapping_lock);
@@ -151,7 +156,7 @@ static void close_unused(mscclpp_mapping_t *mapping)
 
 static bool is_unused(const mscclpp_mapping_t *mapping)
 {
-    return 0 == mapping->references && !mapping->busy;
+    return 0 == mapping->references && !mapping->is_busy;
 }
 
 static bool is_limit_exceeded(const mscclpp_mapping_limit_t *limit)
@@ -162,7 +167,7 @@ static bool is_limit_exceeded(const mscclpp_mapping_limit_t *limit)
 /* Returns true if the mapping does not stay open once it is unused. */
 static bool is_surplus(const mscclpp_mapping_t *mapping, const mscclpp_mapping_limit_t *limit)
 {
-    return mapping->shared || mapping->stale || is_limit_exceeded(limit);
+    return mapping->is_shared || mapping->is_stale || is_limit_exceeded(limit);
 }
 
 /*
@@ -196,14 +201,15 @@ static void mark_replaced(const mscclpp_gpu_handle_t *handle)
             old->address < handle->address + handle->length && handle->address < old->address + old->length;
 
         if (is_same_process(old, handle) && old->buffer_id != handle->buffer_id && overlaps) {
-            mapping->stale = true;
+            mapping->is_stale = true;
         }
     }
 }
 
 /*
- * Compares only process ids and not tokens, because a process may have several copies of this library, each with its
- * own token. Returns how many mappings were closed. The lock is released during each close.
+ * Closes the unused mappings of all memory of the exporter's process. Compares only process ids and not tokens, because
+ * a process may have several copies of this library, each with its own token. Returns how many mappings were closed.
+ * The lock is released during each close.
  */
 static int close_unused_of_process(const mscclpp_gpu_handle_t *handle)
 {
@@ -276,7 +282,7 @@ static mscclpp_status_t get_mapping(const mscclpp_gpu_ops_t *ops, int device, co
 
     pthread_mutex_lock(&mapping_lock);
     current_limit = limit != NULL ? *limit : current_limit;
-    while ((mapping = find_mapping(ops, device, handle)) != NULL && mapping->busy) {
+    while ((mapping = find_mapping(ops, device, handle)) != NULL && mapping->is_busy) {
         pthread_cond_wait(&mapping_changed, &mapping_lock);
     }
     if (mapping != NULL) {
@@ -296,14 +302,14 @@ static mscclpp_status_t get_mapping(const mscclpp_gpu_ops_t *ops, int device, co
     mapping->device = device;
     mapping->handle = *handle;
     mapping->references = 1;
-    mapping->busy = true;
-    mapping->shared = limit == NULL;
-    mapping->stale = 0 == handle->buffer_id;
+    mapping->is_busy = true;
+    mapping->is_shared = limit == NULL;
+    mapping->is_stale = 0 == handle->buffer_id;
     add_mapping(mapping);
     status = open_memory(ops, device, handle, &base);
     if (MSCCLPP_OK == status) {
         mapping->base = base;
-        mapping->busy = false;
+        mapping->is_busy = false;
     } else {
         remove_mapping(mapping);
     }

@@ -27,7 +27,8 @@ mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config);
 /*
  * Maps the allocation of a handle for kernels of `device`, unless it is mapped already: a device has at most one
  * mapping of an allocation. The limit of the last call applies. If memory is short, or unused mappings may be in the
- * way, they are closed and the import is repeated. Fails as `ops->import_memory` does.
+ * way, they are closed and the import is repeated. Fails as `ops->import_memory` does, or with MSCCLPP_ERR_NO_MEMORY,
+ * which is logged; *mapping_p is then not set. May wait for another thread that opens or closes the same mapping.
  */
 mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                      mscclpp_mapping_limit_t limit, mscclpp_mapping_t **mapping_p);

@@ -25,7 +25,6 @@ mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_op
     return mscclpp_gpu_open(device, ops_p);
 }
 
-/* Returns MSCCLPP_ERR_INVALID for a word that is not allowed. *ops_p is set only on success. */
 mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **ops_p)
 {
     const mscclpp_gpu_ops_t *ops = cuda_ops();

@@ -42,7 +42,7 @@ static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static slab_t *slabs;
 
 /*
- * Returns an allocation that has a free piece of this size; NULL: there is none. has_any_p tells whether there is any
+ * Returns an allocation that has a free piece of this size; NULL: there is none. *has_any_p tells whether there is any
  * allocation for such pieces, full or not. The caller holds the lock.
  */
 static slab_t *find_slab_with_room(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool *has_any_p)
@@ -148,8 +148,8 @@ mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, ms
 }
 
 /*
- * Returns the link at the end of the list, which points to NULL, if no allocation contains the address. The caller
- * holds the lock.
+ * Returns the link in the list to the allocation that contains the address. If there is none, returns the link at the
+ * end of the list, which points to NULL. The caller holds the lock.
  */
 static slab_t **find_slab(const mscclpp_gpu_ops_t *ops, int device, const char *address)
 {

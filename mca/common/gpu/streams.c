@@ -11,13 +11,13 @@ typedef struct idle {
     const mscclpp_gpu_ops_t *gpu;
     int device;
     mscclpp_gpu_stream_t *stream;
-    bool lingering; /* a kernel may still run in it, so it is lent again only when it is seen to be empty */
+    bool may_linger; /* a kernel may still run in it, so it is lent again only when it is seen to be empty */
 } idle_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static idle_t *idle_first;
 
-/* Skips lingering streams that still have work. */
+/* A may_linger stream that still has work is not lent. */
 mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t **stream_p)
 {
     idle_t **link, *entry;
@@ -25,7 +25,7 @@ mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, ms
     pthread_mutex_lock(&lock);
     for (link = &idle_first; (entry = *link) != NULL; link = &entry->next) {
         if (entry->gpu == gpu && entry->device == device &&
-            (!entry->lingering || gpu->stream_query(entry->stream) == MSCCLPP_OK)) {
+            (!entry->may_linger || gpu->stream_query(entry->stream) == MSCCLPP_OK)) {
             *link = entry->next;
             break;
         }
@@ -40,7 +40,7 @@ mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, ms
 }
 
 /* Puts a stream back at the front of the list. Never fails: if the stream cannot be kept, it is destroyed. */
-void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t *stream, bool lingering)
+void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t *stream, bool may_linger)
 {
     idle_t *entry = malloc(sizeof(*entry));
 
@@ -51,7 +51,7 @@ void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_st
     entry->gpu = gpu;
     entry->device = device;
     entry->stream = stream;
-    entry->lingering = lingering;
+    entry->may_linger = may_linger;
     pthread_mutex_lock(&lock);
     entry->next = idle_first;
     idle_first = entry;

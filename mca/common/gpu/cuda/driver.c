@@ -75,9 +75,12 @@ static cudaError_t find_driver_function(const char *name, unsigned version, void
 }
 
 /*
- * Runs once. If there is no device, or if the driver lacks a required function, mscclpp_cuda_driver_loaded stays NULL.
- * The reason is logged only at the debug level, because both cases are normal. The table is published last, so that a
- * thread that sees it sees it completely.
+ * Fills in the table of the driver's functions and of the devices, and publishes it in mscclpp_cuda_driver_loaded. Runs
+ * once.
+ *
+ * If there is no device, or if the driver lacks a required function, the pointer stays NULL. The reason is logged only
+ * at the debug level, because both cases are normal. The table is published last, so that a thread that sees it sees it
+ * completely.
  */
 static void cuda_load(void)
 {
@@ -155,8 +158,8 @@ bool mscclpp_cuda_is_likely(void)
 }
 
 /*
- * Loading the driver's library does not initialise CUDA, and an application that uses CUDA has loaded it already. Runs
- * once.
+ * Finds the function that tells whether the application uses the driver. Runs once. Loading the driver's library does
+ * not initialise CUDA, and an application that uses CUDA has loaded it already.
  */
 static void find_init_query(void)
 {
@@ -169,7 +172,7 @@ static void find_init_query(void)
     *(void **)&cuda_get_current = dlsym(library, "cuCtxGetCurrent");
 }
 
-/* Runs once, so that the line is logged only once. */
+/* Probes for devices, and logs if none can be used. Runs once, so that the line is logged only once. */
 static void probe_in_use(void)
 {
     int count;
@@ -251,16 +254,17 @@ void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope)
     CUstreamCaptureMode mode = scope->mode;
 
     (void)driver->exchange_capture_mode(&mode);
-    if (scope->switched) {
+    if (scope->has_switched) {
         (void)DRIVER_CALL(MSCCLPP_LOG_WARN, driver->ctx_set_current(scope->context));
     }
 }
 
 /*
  * If the current context is the device's primary one, it is not changed. The capture mode is exchanged last, so there
- * is nothing to undo after a failure that is returned. Such a failure has been logged.
+ * is nothing to undo after a failure that is returned. Such a failure has been logged. The result of that exchange is
+ * ignored.
  */
-mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope)
+mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope_p)
 {
     mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     mscclpp_status_t status = mscclpp_cuda_check_device(device);
@@ -272,15 +276,15 @@ mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope)
     if (MSCCLPP_OK != status) {
         return status;
     }
-    if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->ctx_get_current(&scope->context))) {
+    if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->ctx_get_current(&scope_p->context))) {
         return MSCCLPP_ERR_DEVICE;
     }
-    scope->switched = scope->context != context;
-    if (scope->switched && CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->ctx_set_current(context))) {
+    scope_p->has_switched = scope_p->context != context;
+    if (scope_p->has_switched && CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->ctx_set_current(context))) {
         return MSCCLPP_ERR_DEVICE;
     }
-    scope->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    (void)driver->exchange_capture_mode(&scope->mode);
+    scope_p->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    (void)driver->exchange_capture_mode(&scope_p->mode);
     return MSCCLPP_OK;
 }
 
@@ -318,7 +322,7 @@ mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
  *
  * Returns MSCCLPP_ERR_NOT_SUPPORTED if there is no driver.
  */
-mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope)
+mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope_p)
 {
     mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     CUcontext context = NULL;
@@ -330,12 +334,12 @@ mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope)
     if (CUDA_SUCCESS != driver->ctx_get_current(&context) || context == NULL) {
         for (device = 0; device < driver->device_count; ++device) {
             if (atomic_load_explicit(&driver->devices[device].context, memory_order_acquire) != NULL) {
-                return mscclpp_cuda_enter(device, scope);
+                return mscclpp_cuda_enter(device, scope_p);
             }
         }
     }
     mscclpp_status_t status = mscclpp_cuda_current_device(&device);
-    return MSCCLPP_OK == status ? mscclpp_cuda_enter(device, scope) : status;
+    return MSCCLPP_OK == status ? mscclpp_cuda_enter(device, scope_p) : status;
 }
 
 mscclpp_status_t mscclpp_cuda_refuse_empty(size_t size)

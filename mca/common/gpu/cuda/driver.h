@@ -48,10 +48,10 @@
     X(ctx_set_flags, cuCtxSetFlags, 12010)
 
 typedef struct {
-    pthread_mutex_t lock;       /* held while `context`, `has_pools` and `preloaded` are set for the first time */
+    pthread_mutex_t lock;       /* held while `context`, `has_pools` and `is_loaded` are set for the first time */
     _Atomic(CUcontext) context; /* the primary context, which is kept until the process ends; NULL until needed */
     bool has_pools;             /* the device can allocate in the order of a stream; valid once there is a context */
-    bool preloaded;             /* all kernels are loaded */
+    bool is_loaded;             /* all kernels are loaded */
     atomic_ullong peers;        /* bit p: kernels of this device can access device p; only for p < 64 */
 } mscclpp_cuda_device_t;
 
@@ -67,7 +67,7 @@ typedef struct {
 /* The state of the calling thread that mscclpp_cuda_enter has changed. */
 typedef struct {
     CUcontext context;        /* the context that was current before; NULL: none */
-    bool switched;            /* another context was made current */
+    bool has_switched;        /* another context was made current */
     CUstreamCaptureMode mode; /* the previous capture mode */
 } mscclpp_cuda_scope_t;
 
@@ -153,8 +153,8 @@ mscclpp_status_t mscclpp_cuda_refuse_empty(size_t size);
 mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p);
 
 /*
- * Makes a device current in this thread until mscclpp_cuda_leave. If it fails, nothing has changed, and there is
- * nothing to leave.
+ * Makes a device current in this thread until mscclpp_cuda_leave. mscclpp_cuda_probe must have found devices. If it
+ * fails, nothing has changed, and there is nothing to leave.
  *
  * Uses the relaxed capture mode: another thread of the application may be capturing a stream. In a stricter mode our
  * calls, which have nothing to do with that capture, would end it.

@@ -35,8 +35,8 @@ static _Thread_local known_address_t recent[RECENT_MAX];
 static _Thread_local unsigned recent_next;
 
 /*
- * Returns -1 if the address is not known to be plain device memory. `buffer_id` is the number of the allocation that is
- * at the address now, or 0.
+ * Returns the device whose plain memory this thread has found at the address before; -1: none. `buffer_id` is the
+ * number of the allocation that is at the address now, or 0.
  */
 static int find_known_device(const void *address, unsigned long long buffer_id)
 {
@@ -48,10 +48,10 @@ static int find_known_device(const void *address, unsigned long long buffer_id)
     return -1;
 }
 
-/* Replaces the oldest entry. */
+/* Remembers plain memory for find_known_device, in place of the oldest entry. */
 static void remember_address(const void *address, unsigned long long buffer_id, int device)
 {
-    recent[recent_next % RECENT_MAX] = (known_address_t){address, buffer_id, device};
+    recent[recent_next % RECENT_MAX] = (known_address_t){.address = address, .buffer_id = buffer_id, .device = device};
     ++recent_next;
 }
 
@@ -70,10 +70,10 @@ static bool was_seen_as_device(const void *address)
 }
 
 /*
- * Usually asks the driver only one question: the allocation's number if the address was device memory before, otherwise
- * the kind of memory. The driver is slowest for addresses that it does not know, so it is not asked about addresses
- * that are certainly host memory. Answers for other host memory are not remembered, because that memory can be
- * unmapped, and CUDA may then use its addresses.
+ * Usually asks the driver only one question. If the address was device memory before, that is the allocation's number;
+ * otherwise, the kind of memory. The driver is slowest for addresses that it does not know, so it is not asked about
+ * addresses that are certainly host memory. Answers for other host memory are not remembered, because that memory can
+ * be unmapped, and CUDA may then use its addresses.
  */
 bool mscclpp_cuda_is_device(const void *address, uint64_t *allocation_p)
 {
@@ -146,8 +146,9 @@ static mscclpp_reach_t reach_by_query(int device, const void *address)
 }
 
 /*
- * Asks the driver as few questions as possible. Most calls pass plain memory of the device's primary context, or pool
- * memory, which has no context. For all other memory, calls reach_by_query. Remembers plain memory that is settled.
+ * Finds how kernels of the device reach the memory, with as few questions to the driver as possible. Most calls pass
+ * plain memory of the device's primary context, or pool memory, which has no context. For all other memory, calls
+ * reach_by_query. Remembers plain memory that is settled.
  */
 static mscclpp_reach_t find_reach(int device, const void *address, unsigned long long buffer_id)
 {
@@ -183,7 +184,7 @@ static mscclpp_reach_t find_reach(int device, const void *address, unsigned long
     return MSCCLPP_REACH_HOME;
 }
 
-/* *reach_p is set even if settling the allocation fails. */
+/* Settles the allocation if it is not known to be settled, and finds how to reach it even if that fails. */
 mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;

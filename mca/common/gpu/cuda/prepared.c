@@ -12,8 +12,9 @@ struct mscclpp_gpu_prepared {
 };
 
 /*
- * Ends the capture even if the launch fails, because otherwise the stream would stay in the capture. The caller
- * destroys the graph; after a failure, there is none. The device must have been entered.
+ * Records the launch in a new graph, by a capture of the stream. Ends the capture even if the launch fails, because
+ * otherwise the stream would stay in the capture. The caller destroys the graph; after a failure, there is none. The
+ * device must have been entered.
  */
 static cudaError_t capture_launch(int device, cudaStream_t stream, const mscclpp_dev_launch_t *launch,
                                   cudaGraph_t *graph_p)
@@ -33,9 +34,10 @@ static cudaError_t capture_launch(int device, cudaStream_t stream, const mscclpp
 }
 
 /*
- * Captures the launch in a stream of the highest priority, because the kernel gets the priority of that stream. Waits
- * for the upload of the graph, so that the first start is as fast as later ones. Failures are logged at the debug
- * level, because the caller can launch the kernel without a graph. The device must have been entered.
+ * Makes an executable graph of the launch, which the caller destroys. Captures the launch in a stream of the highest
+ * priority, because the kernel gets the priority of that stream. Waits for the upload of the graph, so that the first
+ * start is as fast as later ones. Failures are logged at the debug level, because the caller can launch the kernel
+ * without a graph. The device must have been entered.
  */
 static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cudaGraphExec_t *exec_p)
 {

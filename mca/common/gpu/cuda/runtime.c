@@ -121,11 +121,11 @@ static mscclpp_status_t cuda_preload(int device)
     }
     entry = &mscclpp_cuda_driver()->devices[device];
     pthread_mutex_lock(&entry->lock);
-    if (!entry->preloaded) {
+    if (!entry->is_loaded) {
         status = mscclpp_cuda_status(
             CUDA_CALL(MSCCLPP_LOG_ERROR,
                       (cudaError_t)mscclpp_dev_cuda_preload(device, (void *)mscclpp_cuda_driver()->launch_kernel)));
-        entry->preloaded = MSCCLPP_OK == status;
+        entry->is_loaded = MSCCLPP_OK == status;
     }
     pthread_mutex_unlock(&entry->lock);
     mscclpp_cuda_leave(&scope);
@@ -159,6 +159,10 @@ static cudaError_t zero_memory(void *address, size_t size)
  */
 #define LARGE_PAGE ((size_t)2 << 20)
 
+/*
+ * Allocates zeroed device memory, of whole large pages if `size` is at least one. Waits until the memory is zero. After
+ * a failure, which is logged, nothing is left.
+ */
 static mscclpp_status_t cuda_device_alloc(int device, size_t size, void **address_p)
 {
     mscclpp_cuda_scope_t scope;

@@ -7,7 +7,7 @@
 struct mscclpp_gpu_stream {
     cudaStream_t stream;
     int device;
-    bool owned; /* created here, and not the application's */
+    bool is_owned; /* created here, and not the application's */
 };
 
 struct mscclpp_gpu_event {
@@ -66,10 +66,10 @@ void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 }
 
 /*
- * Makes our stream for a CUDA stream. With `owned`, destroying our stream also destroys the CUDA stream. After a
+ * Makes our stream for a CUDA stream. With `is_owned`, destroying our stream also destroys the CUDA stream. After a
  * failure, the CUDA stream still exists.
  */
-static mscclpp_status_t make_stream(int device, cudaStream_t native, bool owned, mscclpp_gpu_stream_t **stream_p)
+static mscclpp_status_t make_stream(int device, cudaStream_t native, bool is_owned, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_gpu_stream_t *stream = malloc(sizeof(*stream));
 
@@ -79,7 +79,7 @@ static mscclpp_status_t make_stream(int device, cudaStream_t native, bool owned,
     }
     stream->stream = native;
     stream->device = device;
-    stream->owned = owned;
+    stream->is_owned = is_owned;
     *stream_p = stream;
     return MSCCLPP_OK;
 }
@@ -123,7 +123,7 @@ void mscclpp_cuda_stream_destroy(mscclpp_gpu_stream_t *stream)
     if (stream == NULL) {
         return;
     }
-    if (stream->owned && MSCCLPP_OK == mscclpp_cuda_enter(stream->device, &scope)) {
+    if (stream->is_owned && MSCCLPP_OK == mscclpp_cuda_enter(stream->device, &scope)) {
         CUDA_RELEASE(cudaStreamDestroy(stream->stream));
         mscclpp_cuda_leave(&scope);
     }
@@ -139,7 +139,7 @@ mscclpp_status_t mscclpp_cuda_stream_wrap(int device, void *native, mscclpp_gpu_
 
 mscclpp_status_t mscclpp_cuda_stream_ask(int device, void *native, mscclpp_gpu_ask_fn_t use, void *context)
 {
-    mscclpp_gpu_stream_t stream = {.stream = native, .device = device, .owned = false};
+    mscclpp_gpu_stream_t stream = {.stream = native, .device = device, .is_owned = false};
     mscclpp_status_t status = mscclpp_cuda_check_device(device);
 
     return MSCCLPP_OK == status ? use(&stream, context) : status;

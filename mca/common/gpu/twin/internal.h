@@ -10,7 +10,8 @@
 mscclpp_status_t mscclpp_twin_check_device(int device);
 
 /*
- * Allocates zeroed memory of the process, which the caller frees with free(). Returns MSCCLPP_ERR_INVALID for 0 bytes.
+ * Allocates zeroed memory of the process, aligned to a page, which the caller frees with free(). Returns
+ * MSCCLPP_ERR_INVALID for 0 bytes, or MSCCLPP_ERR_NO_MEMORY. Both are logged, and *address_p is then unchanged.
  */
 mscclpp_status_t mscclpp_twin_alloc_zeroed(size_t size, void **address_p);
 

@@ -16,10 +16,6 @@ mscclpp_status_t mscclpp_twin_check_device(int device)
     return MSCCLPP_OK;
 }
 
-/*
- * Allocates zeroed memory, aligned to TWIN_ALIGNMENT. Returns MSCCLPP_ERR_INVALID for 0 bytes, or
- * MSCCLPP_ERR_NO_MEMORY. After a failure, *address_p is unchanged.
- */
 mscclpp_status_t mscclpp_twin_alloc_zeroed(size_t size, void **address_p)
 {
     void *address;

@@ -21,10 +21,10 @@ typedef struct twin_pending {
     void *address;
 } twin_pending_t;
 
-/* `owned`: the queue was created here, and is not the application's. */
+/* `is_owned`: the queue was created here, and is not the application's. */
 struct mscclpp_gpu_stream {
     mscclpp_dev_twin_queue_t *queue;
-    bool owned;
+    bool is_owned;
     pthread_mutex_t lock; /* guards `pending` */
     twin_pending_t *pending;
 };
@@ -48,10 +48,10 @@ static mscclpp_status_t status_of_errno(int error)
 }
 
 /*
- * Makes a stream for a queue. With `owned`, destroying the stream also destroys the queue. After a failure, which is
+ * Makes a stream for a queue. With `is_owned`, destroying the stream also destroys the queue. After a failure, which is
  * logged, the queue still exists.
  */
-static mscclpp_status_t make_stream(mscclpp_dev_twin_queue_t *queue, bool owned, mscclpp_gpu_stream_t **stream_p)
+static mscclpp_status_t make_stream(mscclpp_dev_twin_queue_t *queue, bool is_owned, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_gpu_stream_t *stream = calloc(1, sizeof(*stream));
 
@@ -61,7 +61,7 @@ static mscclpp_status_t make_stream(mscclpp_dev_twin_queue_t *queue, bool owned,
     }
     pthread_mutex_init(&stream->lock, NULL);
     stream->queue = queue;
-    stream->owned = owned;
+    stream->is_owned = is_owned;
     *stream_p = stream;
     return MSCCLPP_OK;
 }
@@ -110,7 +110,7 @@ mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_
 
 mscclpp_status_t mscclpp_twin_stream_ask(int device, void *native, mscclpp_gpu_ask_fn_t use, void *context)
 {
-    mscclpp_gpu_stream_t stream = {.queue = native, .owned = false};
+    mscclpp_gpu_stream_t stream = {.queue = native, .is_owned = false};
     mscclpp_status_t status = check_native(device, native);
 
     return MSCCLPP_OK == status ? use(&stream, context) : status;
@@ -180,7 +180,7 @@ void mscclpp_twin_stream_destroy(mscclpp_gpu_stream_t *stream)
     if (stream == NULL) {
         return;
     }
-    if (stream->owned) {
+    if (stream->is_owned) {
         mscclpp_dev_twin_queue_destroy(stream->queue);
         free_pending(stream);
     } else if (stream->pending != NULL) {
@@ -216,7 +216,7 @@ void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
      * Work in the application's queue may continue after the next call of this file, and the application may destroy
      * the queue. So the queue itself frees the memory.
      */
-    if (!stream->owned && mscclpp_dev_twin_call(stream->queue, free, address) == 0) {
+    if (!stream->is_owned && mscclpp_dev_twin_call(stream->queue, free, address) == 0) {
         return;
     }
     pending = malloc(sizeof(*pending));

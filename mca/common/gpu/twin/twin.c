@@ -21,8 +21,8 @@ typedef struct twin_memory {
     struct twin_memory *next;
     mscclpp_shmseg_t *segment;
     uint64_t id;                 /* number of the segment in its creator */
-    bool imported;               /* mapped from a peer or from this process itself; else allocated here */
-    mscclpp_gpu_handle_t handle; /* the handle of imported memory */
+    bool is_imported;            /* mapped from a peer or from this process itself; else allocated here */
+    mscclpp_gpu_handle_t handle; /* the handle of is_imported memory */
 } twin_memory_t;
 
 _Static_assert(sizeof(mscclpp_shmseg_descriptor_t) <= MSCCLPP_GPU_HANDLE_SIZE, "a handle holds a segment's descriptor");
@@ -107,14 +107,14 @@ static bool holds(const twin_memory_t *memory, const void *address)
 }
 
 /*
- * Returns the link to the memory that contains an address, among imported or allocated memory; a link to NULL if there
- * is none. The caller holds twin_lock.
+ * Returns the link to the memory that contains an address, among is_imported or allocated memory; a link to NULL if
+ * there is none. The caller holds twin_lock.
  */
-static twin_memory_t **find_memory(const void *address, bool imported)
+static twin_memory_t **find_memory(const void *address, bool is_imported)
 {
     twin_memory_t **link = &twin_memories;
 
-    while (*link != NULL && ((*link)->imported != imported || !holds(*link, address))) {
+    while (*link != NULL && ((*link)->is_imported != is_imported || !holds(*link, address))) {
         link = &(*link)->next;
     }
     return link;
@@ -136,7 +136,7 @@ static mscclpp_status_t add_memory(mscclpp_shmseg_t *segment, const mscclpp_gpu_
     mscclpp_shmseg_describe(segment, &descriptor);
     memory->segment = segment;
     memory->id = descriptor.id;
-    memory->imported = handle != NULL;
+    memory->is_imported = handle != NULL;
     if (handle != NULL) {
         memory->handle = *handle;
     }
@@ -151,7 +151,7 @@ static mscclpp_status_t add_memory(mscclpp_shmseg_t *segment, const mscclpp_gpu_
  * Removes memory from the list, and detaches its segment. `base` must be the first byte of the memory, or NULL. Any
  * other address is logged and ignored.
  */
-static void remove_memory(void *base, bool imported)
+static void remove_memory(void *base, bool is_imported)
 {
     twin_memory_t **link;
     twin_memory_t *memory;
@@ -160,7 +160,7 @@ static void remove_memory(void *base, bool imported)
         return;
     }
     pthread_mutex_lock(&twin_lock);
-    link = find_memory(base, imported);
+    link = find_memory(base, is_imported);
     memory = *link;
     if (memory != NULL && mscclpp_shmseg_base(memory->segment) == base) {
         *link = memory->next;
@@ -170,7 +170,7 @@ static void remove_memory(void *base, bool imported)
     pthread_mutex_unlock(&twin_lock);
     if (memory == NULL) {
         mscclpp_warn("%p is not the start of %s device memory and stays as it is", base,
-                     imported ? "imported" : "allocated");
+                     is_imported ? "imported" : "allocated");
         return;
     }
     mscclpp_shmseg_detach(memory->segment);
@@ -369,7 +369,7 @@ static bool is_blocked_by_freed_memory(const mscclpp_gpu_handle_t *handle)
         const mscclpp_gpu_handle_t *mapped = &memory->handle;
 
         /* One process may have several copies of this library, each with a token and numbers of its own. */
-        is_found = memory->imported && mapped->pid == handle->pid &&
+        is_found = memory->is_imported && mapped->pid == handle->pid &&
                    (mapped->token != handle->token || mapped->buffer_id != handle->buffer_id) &&
                    mapped->address < handle->address + handle->length &&
                    handle->address < mapped->address + mapped->length;
