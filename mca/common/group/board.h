@@ -22,7 +22,7 @@
  * equal distances. HOLES: all blocks consist of such runs, with holes between the runs. DENSE: all blocks consist of
  * such runs, without holes.
  */
-enum { MSCCLPP_CONTROL_NO_RUNS, MSCCLPP_CONTROL_HOLES, MSCCLPP_CONTROL_DENSE };
+enum { MSCCLPP_BOARD_NO_RUNS, MSCCLPP_BOARD_HOLES, MSCCLPP_BOARD_DENSE };
 
 /* The arguments of a call that must be equal on all ranks, packed into one word. */
 typedef uint64_t mscclpp_board_asked_t;
@@ -38,11 +38,11 @@ static inline mscclpp_board_asked_t mscclpp_board_ask(mscclpp_coll_t coll, int r
 }
 
 /* Each of these unpacks one argument. */
-#define MSCCLPP_CONTROL_ASKED_BYTES(asked_) ((asked_) >> 28)
-#define MSCCLPP_CONTROL_ASKED_ROOT(asked_) ((int)((asked_) >> 16 & 4095))
-#define MSCCLPP_CONTROL_ASKED_COLL(asked_) ((mscclpp_coll_t)((asked_) >> 10 & 63))
-#define MSCCLPP_CONTROL_ASKED_DTYPE(asked_) ((unsigned)((asked_) >> 4 & 63))
-#define MSCCLPP_CONTROL_ASKED_OP(asked_) ((unsigned)((asked_)&15))
+#define MSCCLPP_BOARD_ASKED_BYTES(asked_) ((asked_) >> 28)
+#define MSCCLPP_BOARD_ASKED_ROOT(asked_) ((int)((asked_) >> 16 & 4095))
+#define MSCCLPP_BOARD_ASKED_COLL(asked_) ((mscclpp_coll_t)((asked_) >> 10 & 63))
+#define MSCCLPP_BOARD_ASKED_DTYPE(asked_) ((unsigned)((asked_) >> 4 & 63))
+#define MSCCLPP_BOARD_ASKED_OP(asked_) ((unsigned)((asked_)&15))
 
 /* One rank's user buffers of a call. */
 typedef struct {
@@ -54,7 +54,7 @@ typedef struct {
     uint32_t has_in;     /* 0 if no peer uses this rank's `in` */
     uint32_t has_out;    /* 0 if no peer uses this rank's `out` */
     uint64_t most;       /* size in bytes of the largest block that the rank sends or receives */
-    uint32_t strided;    /* layout of the blocks: MSCCLPP_CONTROL_NO_RUNS, _HOLES or _DENSE */
+    uint32_t strided;    /* layout of the blocks: MSCCLPP_BOARD_NO_RUNS, _HOLES or _DENSE */
     uint64_t epochs;     /* if the rank has a larger scratch: the maximum flag of the packets in it */
 } mscclpp_board_buffers_t;
 

@@ -114,7 +114,6 @@ static mscclpp_status_t wait_by(mscclpp_group_t *group, const char *what, uint64
     return status;
 }
 
-/* If a rank has failed, *met_p is false. */
 mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                                 double deadline, bool *met_p)
 {
@@ -130,7 +129,6 @@ mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const ch
     return status;
 }
 
-/* If a rank has failed, *all_p is false. */
 mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                                double deadline, bool yes, bool *all_p)
 {
@@ -148,9 +146,8 @@ mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const cha
      * Ranks may see the deadline at different times. The first rank that ends the exchange decides for all ranks
      * whether the votes count. Only a rank that has seen all votes may decide that they do.
      */
-    group->gave_up = status == MSCCLPP_OK &&
-                     !(have_all_reached(group, &own_line->voted, group->exchanges * 2) ? end_once(group, true)
-                                                                                       : end_once(group, false));
+    group->gave_up =
+        status == MSCCLPP_OK && !end_once(group, have_all_reached(group, &own_line->voted, group->exchanges * 2));
     *all_p = status == MSCCLPP_OK && !group->gave_up && all_said_yes;
     return status;
 }

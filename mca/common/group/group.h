@@ -199,8 +199,8 @@ void mscclpp_group_note_host(mscclpp_group_t *group, int rank);
 void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t vote, bool yes);
 
 /*
- * Receives notices, and returns true if the votes of all other nodes have come. *yes_p becomes false if a vote is
- * missing or is no. Only the node's first rank calls it.
+ * Receives notices, and returns true if the votes of all other nodes have come. *yes_p, which is this node's vote
+ * before, becomes false if a vote is missing or is no. Only the node's first rank calls it.
  */
 bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t vote_number, bool *yes_p);
 
@@ -209,7 +209,8 @@ uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group);
 
 /*
  * Tells all ranks that the current call has failed on this rank. `lost` is a rank whose connection broke (-1: none). It
- * is told last, but it is told, too: it may be alive and has no other way to learn about the failure.
+ * is told last, but it is told, too: it may be alive and has no other way to learn about the failure. May wait half a
+ * second until the notices are sent.
  */
 void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status, int lost);
 
@@ -343,7 +344,7 @@ mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *
  * Take the last two steps of an exchange to which ranks need not come. No rank waits for longer than until `deadline`,
  * a time of mscclpp_now. If a rank has not come or voted at the deadline, *met_p or *all_p is false on all ranks,
  * including ranks that come later. group->gave_up is then set: no further exchange of this kind may begin. Arguments
- * are not compared. The status is an error only if a rank has failed.
+ * are not compared. The status is an error only if a rank has failed; *met_p or *all_p is then false.
  */
 mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                                 double deadline, bool *met_p);

@@ -88,8 +88,9 @@ static int next_unknown(mscclpp_group_t *group)
 }
 
 /*
- * The delays are staggered, so that usually one rank searches and logs. * Returns how many seconds this rank leaves the
- * search to other ranks. Without control messages the result is 0: each rank then names the late rank that it knows of.
+ * Returns how many seconds this rank leaves the search to other ranks. The delays are staggered, so that usually one
+ * rank searches and logs. Without control messages the result is 0: each rank then names the late rank that it knows
+ * of.
  */
 static double search_delay(const mscclpp_group_t *group)
 {
@@ -119,10 +120,9 @@ static void plan_search(mscclpp_group_t *group, bool at_deadline, double now)
 }
 
 /*
- * Goes on with the search for the rank that all others wait for. See mscclpp_group_inquire. Without control messages
- * the function asks no rank, and names the rank that this rank waits for. *late_p is the late rank with
- * MSCCLPP_INQUIRY_FOUND, and -1 if no late rank is known. With the other results *late_p is -1. The caller holds the
- * lock.
+ * Goes on with the search, as mscclpp_group_inquire describes it. *late_p is the late rank with MSCCLPP_INQUIRY_FOUND,
+ * if one is known; otherwise it is -1. Without control messages the function asks no rank, and names the rank that this
+ * rank waits for. The caller holds the lock.
  */
 static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline, double now, int *late_p)
 {

@@ -31,14 +31,11 @@
  */
 static bool all_have_slots(const mscclpp_group_t *group, const uint64_t *word)
 {
-    const size_t offset = (size_t)((const char *)word - (const char *)&group->board[group->rank]);
     bool all_have = true;
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
-        const char *line = (const char *)&group->board[rank];
-
-        all_have = all_have && mscclpp_board_load((const uint64_t *)(const void *)(line + offset)) % 2 == 1;
+        all_have = all_have && mscclpp_board_load(mscclpp_group_word_of(group, word, rank)) % 2 == 1;
     }
     return all_have;
 }
@@ -176,8 +173,8 @@ static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait
  * All processes order the teams in the same way, so the first of all teams becomes first in every process. If a team
  * with a lower key comes before all ranks have taken their slots, the ranks repeat the attempt.
  *
- * Returns MSCCLPP_ERR_TIMEOUT at the deadline or another error of the wait. After an error this rank may still hold its
- * slot.
+ * Waits until all ranks have their slots. Returns MSCCLPP_ERR_TIMEOUT at the deadline or another error of the wait.
+ * After an error this rank may still hold its slot.
  */
 static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool needs_slot)
 {

@@ -44,7 +44,7 @@ typedef struct {
      * For NOTICE_VOTE: 2 * the number of the vote, + 1 for yes. For NOTICE_ANSWER: the rank + 1, or 0 for none. For
      * NOTICE_BLAMES: the rank + 1.
      */
-    uint64_t vote;
+    uint64_t value;
 } notice_t;
 
 _Static_assert(sizeof(notice_t) <= MSCCLPP_CTRL_MESSAGE_MAX, "a notice fits a control message");
@@ -65,19 +65,19 @@ void mscclpp_group_notices_fini(mscclpp_group_t *group)
     pthread_mutex_destroy(&group->notices.lock);
 }
 
-/* Returns -1 if no such rank is known. The caller holds the lock. */
+/* Returns a rank that passed host buffers in the call; -1: none is known. The caller holds the lock. */
 static int host_rank_of(const mscclpp_group_t *group, uint64_t call)
 {
     return group->notices.host.call == call ? group->notices.host.rank : -1;
 }
 
 /*
- * Sends a notice to rank `to` of the communicator, unless `to` is this rank or there are no control messages. A notice
- * that cannot be sent is lost, and a rank that needs it ends its call at its own deadline instead. The caller holds the
- * lock.
+ * Sends a notice to rank `to` of the communicator, unless `to` is this rank or there are no control messages. `value`
+ * depends on the kind (notice_t). A notice that cannot be sent is lost, and a rank that needs it ends its call at its
+ * own deadline instead. The caller holds the lock.
  */
 static void post_with(mscclpp_group_t *group, int to, notice_kind_t kind, uint64_t call, mscclpp_status_t status,
-                      uint64_t vote)
+                      uint64_t value)
 {
     notice_t notice;
 
@@ -87,7 +87,7 @@ static void post_with(mscclpp_group_t *group, int to, notice_kind_t kind, uint64
     notice.rank = group->members[group->rank];
     notice.kind = (uint32_t)kind;
     notice.host_rank = host_rank_of(group, call);
-    notice.vote = vote;
+    notice.value = value;
     if (group->ctrl != NULL && to != notice.rank) {
         (void)mscclpp_ctrl_post(group->ctrl, to, &notice, sizeof(notice));
     }
@@ -105,7 +105,7 @@ static void keep_vote(mscclpp_group_t *group, const notice_t *notice)
 
     for (i = 0; i < group->leader_count; ++i) {
         if (group->leaders[i] == notice->rank) {
-            group->far_votes[i][notice->vote / 2 % 2] = notice->vote;
+            group->far_votes[i][notice->value / 2 % 2] = notice->value;
         }
     }
 }
@@ -122,7 +122,7 @@ static void handle_inquiry(mscclpp_group_t *group, const notice_t *notice)
         post_with(group, notice->rank, NOTICE_ANSWER, notice->call, MSCCLPP_OK, (uint64_t)(inquiry->waits_for + 1));
     } else if (notice->kind == NOTICE_ANSWER && notice->call == inquiry->call && notice->rank == inquiry->asked_rank) {
         inquiry->answered = true;
-        inquiry->answer = (int)notice->vote - 1;
+        inquiry->answer = (int)notice->value - 1;
     } else if (notice->kind == NOTICE_NAMED && notice->call > inquiry->named_call) {
         inquiry->named_call = notice->call;
     }
@@ -142,7 +142,10 @@ void mscclpp_group_post_named(mscclpp_group_t *group)
     }
 }
 
-/* Keeps the latest call: a notice about an earlier call may come late. */
+/*
+ * Stores that `rank` passed host buffers in `call`, unless a later call is stored: a notice about an earlier call may
+ * come late. The caller holds the lock.
+ */
 static void keep_host(mscclpp_group_notices_t *notices, uint64_t call, int rank)
 {
     if (call >= notices->host.call) {
@@ -188,7 +191,7 @@ static void read_all(mscclpp_group_t *group)
                 keep_vote(group, &notice);
             }
             if (notice.kind == NOTICE_BLAMES && notice.rank >= 0 && notice.rank < MSCCLPP_DEV_MAX_RANKS) {
-                notices->blamed[notice.rank] = (int)notice.vote;
+                notices->blamed[notice.rank] = (int)notice.value;
             }
             handle_inquiry(group, &notice);
             if (notice.host_rank >= 0) {
@@ -225,8 +228,8 @@ void mscclpp_group_note_host(mscclpp_group_t *group, int rank)
 }
 
 /*
- * Tells all ranks of the failure, and the rank `lost` last. The lock is released before the flush, because other
- * threads need the lock to read notices and the flush may take TELL_SECONDS.
+ * The lock is released before the flush, because other threads need it to read notices, and the flush may take
+ * TELL_SECONDS.
  */
 void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status, int lost)
 {

@@ -117,8 +117,8 @@ static bool is_late(const mscclpp_group_wait_t *wait, int rank)
 }
 
 /*
- * Returns -1 if no late rank is known. A late rank of this node comes first, because this rank sees it itself. Ranks
- * are numbered in the communicator.
+ * Returns a rank that this rank waits for, as numbered in the communicator; -1: none is known. A late rank of this node
+ * comes first, because this rank sees it itself.
  */
 static int first_late_rank(const mscclpp_group_wait_t *wait)
 {
@@ -155,6 +155,7 @@ static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
     }
 }
 
+/* Writes a description of the current call for messages. With `with_what`, it also says what the wait is for. */
 static void describe_call(const mscclpp_group_wait_t *wait, bool with_what, char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
@@ -187,7 +188,7 @@ static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const ms
     return MSCCLPP_ERR_MIXED;
 }
 
-/* Operations have their names in MPI. */
+/* Writes a description of arguments into `text`, which has at least 128 bytes. Operations have their names in MPI. */
 static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
 {
     static const char *const dtypes[MSCCLPP_DTYPE_LAST] = {
@@ -218,15 +219,15 @@ static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
         "MPI_MAX", "MPI_MIN", "MPI_SUM",  "MPI_PROD", "MPI_LAND",   "MPI_BAND",
         "MPI_LOR", "MPI_BOR", "MPI_LXOR", "MPI_BXOR", "MPI_MAXLOC", "MPI_MINLOC",
     };
-    const unsigned dtype = MSCCLPP_CONTROL_ASKED_DTYPE(asked), op = MSCCLPP_CONTROL_ASKED_OP(asked);
-    const mscclpp_coll_t coll = MSCCLPP_CONTROL_ASKED_COLL(asked);
+    const unsigned dtype = MSCCLPP_BOARD_ASKED_DTYPE(asked), op = MSCCLPP_BOARD_ASKED_OP(asked);
+    const mscclpp_coll_t coll = MSCCLPP_BOARD_ASKED_COLL(asked);
     const char *name = coll < MSCCLPP_COLL_LAST ? mscclpp_coll_name(coll) : NULL;
 
     /* The message around this text names the collective if it is an all-reduce. */
     snprintf(text, size, "%s%s%llu bytes of type %s with %s, root %d", name != NULL ? name : "",
-             name != NULL ? " of " : "", (unsigned long long)MSCCLPP_CONTROL_ASKED_BYTES(asked),
+             name != NULL ? " of " : "", (unsigned long long)MSCCLPP_BOARD_ASKED_BYTES(asked),
              dtype < MSCCLPP_DTYPE_LAST ? dtypes[dtype] : "?", op < MSCCLPP_OP_LAST ? ops[op] : "?",
-             MSCCLPP_CONTROL_ASKED_ROOT(asked));
+             MSCCLPP_BOARD_ASKED_ROOT(asked));
     if (name == NULL) {
         /*
          * An all-reduce has no root, so the text ends before the last comma. There is always a comma, because `text`
@@ -248,6 +249,10 @@ mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, i
     return MSCCLPP_ERR_INVALID;
 }
 
+/*
+ * Compares this rank's arguments with those of all ranks of the node that are in the same call on device buffers.
+ * Returns MSCCLPP_ERR_INVALID, which is logged, if they differ.
+ */
 static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
 {
     const mscclpp_group_t *group = wait->group;
@@ -350,14 +355,15 @@ static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double n
     case MSCCLPP_INQUIRY_TOLD:
         wait->warned = true;
         return false;
-    default:
-        if (late >= 0) {
-            snprintf(text, size, "%d", late);
-        } else {
-            list_late(wait, text, size);
-        }
-        return true;
+    case MSCCLPP_INQUIRY_FOUND:
+        break;
     }
+    if (late >= 0) {
+        snprintf(text, size, "%d", late);
+    } else {
+        list_late(wait, text, size);
+    }
+    return true;
 }
 
 /*

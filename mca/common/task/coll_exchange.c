@@ -57,17 +57,17 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
      * packed.
      */
     mine->strided = task->args->send_runs == NULL || task->args->recv_runs == NULL || task->in_far || task->out_far
-                        ? MSCCLPP_CONTROL_NO_RUNS
-                    : task->args->in_pack_count + task->args->out_pack_count > 0 ? MSCCLPP_CONTROL_HOLES
-                                                                                 : MSCCLPP_CONTROL_DENSE;
+                        ? MSCCLPP_BOARD_NO_RUNS
+                    : task->args->in_pack_count + task->args->out_pack_count > 0 ? MSCCLPP_BOARD_HOLES
+                                                                                 : MSCCLPP_BOARD_DENSE;
     status = mscclpp_group_meet_exchange(&team->group, "exchange of sizes", task->args->largest_block);
     task->strided = team->group.size <= MSCCLPP_DEV_STRIDED_BLOCKS;
     for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
         const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
 
         task->largest = theirs->most > task->largest ? theirs->most : task->largest;
-        task->strided = task->strided && theirs->strided != MSCCLPP_CONTROL_NO_RUNS;
-        has_holes = has_holes || theirs->strided == MSCCLPP_CONTROL_HOLES;
+        task->strided = task->strided && theirs->strided != MSCCLPP_BOARD_NO_RUNS;
+        has_holes = has_holes || theirs->strided == MSCCLPP_BOARD_HOLES;
     }
     task->strided = task->strided && has_holes;
     return status;
