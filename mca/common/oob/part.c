@@ -26,8 +26,8 @@ struct mscclpp_oob_part {
 };
 
 /*
- * Returns the error of the all-gather. After an error that makes the exchange unusable, no round is run, and the same
- * error is returned again.
+ * Runs one round: gathers part->own from all ranks into part->blocks. Returns the error of the all-gather. After an
+ * error that makes the exchange unusable, no round is run, and the same error is returned again.
  */
 static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
 {
@@ -111,7 +111,7 @@ static mscclpp_status_t check(void *context)
     return part->whole->check(part->whole->context);
 }
 
-/* The exchange needs a block for each rank only if every round is an all-gather of all ranks. */
+/* Memory for a block of each rank is needed only if every round is an all-gather of all ranks. */
 mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole)
 {
     const size_t blocks = whole->allgather_among != NULL ? 0 : (size_t)whole->size;

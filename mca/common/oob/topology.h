@@ -33,7 +33,10 @@ typedef struct {
 mscclpp_status_t mscclpp_nodes_init(mscclpp_nodes_t *nodes, int size);
 void mscclpp_nodes_fini(mscclpp_nodes_t *nodes);
 
-/* Makes a copy of the nodes of `size` ranks, as mscclpp_nodes_init makes new ones. */
+/*
+ * Copies the nodes of `size` ranks, except for `work`. The copy has arrays of its own, which mscclpp_nodes_fini frees.
+ * After MSCCLPP_ERR_NO_MEMORY, which is not logged, there is nothing to free.
+ */
 mscclpp_status_t mscclpp_nodes_copy(const mscclpp_nodes_t *nodes, int size, mscclpp_nodes_t *copy);
 
 /*

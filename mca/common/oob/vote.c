@@ -54,7 +54,8 @@ static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vot
 static mscclpp_status_t cast(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint32_t flags,
                              mscclpp_vote_t *vote_p)
 {
-    ballot_t ballot = {(int32_t)own_status, flags}, on_stack[STACK_BALLOTS], *allocated = NULL, *ballots = on_stack;
+    ballot_t ballot = {.status = (int32_t)own_status, .flags = flags};
+    ballot_t on_stack[STACK_BALLOTS], *allocated = NULL, *ballots = on_stack;
     mscclpp_status_t status;
 
     if (oob->size > STACK_BALLOTS) {
@@ -84,7 +85,6 @@ mscclpp_status_t mscclpp_vote_give_up(const mscclpp_oob_t *oob, mscclpp_status_t
     return cast(oob, own_status, FLAG_GIVES_UP, vote_p);
 }
 
-/* The result of a vote is equal on all ranks, so this status is, too. */
 mscclpp_status_t mscclpp_vote_outcome(const mscclpp_oob_t *oob, const int *members, const mscclpp_vote_t *vote,
                                       const char *step)
 {

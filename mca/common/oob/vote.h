@@ -17,7 +17,8 @@ typedef struct {
 
 /*
  * Collects one status from each rank of the exchange; collective. Returns the error of the exchange, which is logged,
- * or MSCCLPP_OK and the result, which is equal on all ranks.
+ * or MSCCLPP_OK and the result, which is equal on all ranks. *vote_p is set only with MSCCLPP_OK. The two functions
+ * below do the same.
  */
 mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p);
 
@@ -39,7 +40,10 @@ mscclpp_status_t mscclpp_vote_give_up(const mscclpp_oob_t *oob, mscclpp_status_t
 mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t own_status,
                                const char *step);
 
-/* Treats the result of a vote as mscclpp_agree does, without an exchange. */
+/*
+ * Returns, and logs, for the result of a vote what mscclpp_agree does, without an exchange. The status is equal on all
+ * ranks.
+ */
 mscclpp_status_t mscclpp_vote_outcome(const mscclpp_oob_t *oob, const int *members, const mscclpp_vote_t *vote,
                                       const char *step);
 

@@ -46,7 +46,8 @@ static bool add_waiting(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_jo
 /*
  * Checks that a request stays within the regions. A put uses bytes of both regions, an add uses bytes of the peer's
  * region only, and a signal or a flush uses none. The offsets of kernels are always checked, because a wrong offset
- * could make a transport write anywhere.
+ * could make a transport write anywhere. Also refuses requests to a channel without a transport. Returns
+ * MSCCLPP_ERR_INVALID, which is logged.
  */
 static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_proxy_channel_t *channel,
                                     const mscclpp_dev_request_t *request)
@@ -98,7 +99,7 @@ static void publish_flushed(mscclpp_proxy_channel_t *channel, uint64_t position)
  */
 static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t position)
 {
-    mscclpp_proxy_flush_t flush = {0, position};
+    mscclpp_proxy_flush_t flush = {.position = position};
     mscclpp_status_t status = channel->params.ops->flush(channel->params.conn, &flush.ticket);
 
     if (status == MSCCLPP_OK) {
@@ -110,8 +111,8 @@ static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t p
 }
 
 /*
- * Returns MSCCLPP_OK, even if some flushes are still in progress, or the error of the connection. The transport has
- * logged that error or, if the peer is lost, described it.
+ * Publishes the flushes that have ended, in their order. Returns MSCCLPP_OK, even if some flushes are still in
+ * progress, or the error of the connection. The transport has logged that error or, if the peer is lost, described it.
  */
 static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 {
@@ -267,7 +268,8 @@ static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_prox
  */
 static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_trigger_t *trigger)
 {
-    mscclpp_proxy_job_t job = {mscclpp_dev_trigger_unpack(trigger), mscclpp_fifo_position(proxy->fifo)};
+    mscclpp_proxy_job_t job = {.request = mscclpp_dev_trigger_unpack(trigger),
+                               .position = mscclpp_fifo_position(proxy->fifo)};
     mscclpp_proxy_channel_t *channel = mscclpp_proxy_find(proxy, job.request.channel);
     mscclpp_status_t status = MSCCLPP_OK;
 

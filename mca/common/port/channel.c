@@ -28,8 +28,8 @@ mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32
 /* There is always room: the list has an entry for each channel number, and each channel is in the list at most once. */
 void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
-    if (!channel->busy) {
-        channel->busy = true;
+    if (!channel->is_busy) {
+        channel->is_busy = true;
         proxy->busy[proxy->busy_count++] = channel;
     }
 }
@@ -39,14 +39,14 @@ void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *ch
 {
     uint32_t i = 0;
 
-    if (!channel->busy) {
+    if (!channel->is_busy) {
         return;
     }
     while (proxy->busy[i] != channel) {
         ++i;
     }
     proxy->busy[i] = proxy->busy[--proxy->busy_count];
-    channel->busy = false;
+    channel->is_busy = false;
 }
 
 /* Returns the number of pages for the flushed words of so many channels. */
@@ -116,8 +116,9 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 }
 
 /*
- * Allocates the word's page when the page is first used. The page is kept until the proxy is destroyed, so kernels may
- * read a word even after its channel is gone.
+ * Finds the addresses of a channel's `flushed` word, for the host and for kernels. Allocates the word's page when the
+ * page is first used. The page is kept until the proxy is destroyed, so kernels may read a word even after its channel
+ * is gone.
  */
 static mscclpp_status_t get_flushed_word(mscclpp_proxy_t *proxy, uint32_t number, uint64_t **host_p,
                                          uint64_t **device_p)
@@ -180,7 +181,7 @@ static void leave_transport(mscclpp_proxy_t *proxy, const mscclpp_transport_t *t
     }
 }
 
-/* Triggers must be able to express all offsets in the regions. */
+/* Refuses regions with offsets that triggers cannot express. Returns MSCCLPP_ERR_INVALID, which is logged. */
 static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
 {
     if (params->region_size > MSCCLPP_DEV_PORT_REGION_MAX || params->remote_size > MSCCLPP_DEV_PORT_REGION_MAX) {
@@ -262,9 +263,11 @@ mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscc
 }
 
 /*
- * Triggers in the FIFO for a channel that is now being destroyed must not reach the next channel with the same number,
- * but they cannot be removed from the middle of the FIFO. So the position after the last of them is stored: all
- * triggers before it that have this number are discarded when their turn comes. The caller holds the lock.
+ * Makes the proxy discard the triggers in the FIFO of a channel that is being destroyed. They must not reach the next
+ * channel with the same number, but they cannot be removed from the middle of the FIFO. So the position after the last
+ * of them is stored: all triggers before it that have this number are discarded when their turn comes. The caller holds
+ * the lock.
+ * - After an error *channel_p is unchanged.
  */
 static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
 {

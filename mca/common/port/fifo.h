@@ -15,8 +15,8 @@
 typedef struct mscclpp_fifo mscclpp_fifo_t;
 
 /*
- * Creates a FIFO for kernels of `device`; `slots` is rounded up to a power of two. Returns MSCCLPP_ERR_NO_MEMORY or the
- * error of the GPU runtime.
+ * Creates a FIFO for kernels of `device`; `slots` is above 0, and is rounded up to a power of two. Returns
+ * MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime, which are logged; *fifo_p is then not set.
  */
 mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, uint64_t slots, mscclpp_fifo_t **fifo_p);
 

@@ -48,7 +48,7 @@ typedef struct {
     int flush_count;
 
     bool has_unflushed;        /* a transfer was started after the last flush */
-    bool busy;                 /* the channel has unfinished work and is in the proxy's list `busy` */
+    bool is_busy;              /* the channel has unfinished work and is in the proxy's list `busy` */
     uint64_t flushed_position; /* all transfers of triggers before this position in the FIFO have left their sources */
     uint64_t *flushed;         /* the word in which kernels read `flushed_position`, at the host's address */
 } mscclpp_proxy_channel_t;
@@ -75,12 +75,12 @@ struct mscclpp_proxy {
     int device;
     const char *label;
     mscclpp_dev_mailbox_t *mailbox;
-    bool threaded; /* a thread of the proxy makes the progress; atomic */
+    bool is_threaded; /* a thread of the proxy makes the progress; atomic */
 
     pthread_mutex_t lock;
     pthread_cond_t work_comes; /* wakes the proxy's thread when there may be something to do, or when it must end */
     pthread_t thread;
-    bool closing;          /* the thread must end */
+    bool must_end;         /* the thread must end */
     uint32_t lock_waiters; /* atomic: number of threads that wait for the lock; the proxy's thread lets them go first */
     uint32_t in_flight;    /* atomic: number of operations that have begun and not ended */
     uint32_t unsettled;    /* atomic: nonzero if work may be left although no operation is in flight */
@@ -132,7 +132,7 @@ static inline void mscclpp_proxy_unlock(mscclpp_proxy_t *proxy)
     pthread_mutex_unlock(&proxy->lock);
 }
 
-/* NULL: there is no such channel. */
+/* Returns the channel with this number; NULL: there is none. */
 mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32_t number);
 
 /* Frees all channels and the tables. Called without the lock, when nobody else uses the proxy any more. */
@@ -163,7 +163,7 @@ bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy);
  */
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy);
 
-/* The list of channels with unfinished work. A repeated call does nothing. */
+/* Put a channel into the list of those with unfinished work, and take it out. A repeated call does nothing. */
 void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 

@@ -46,7 +46,9 @@ static void record_failure(mscclpp_proxy_t *proxy, mscclpp_status_t status)
     }
 }
 
-/* Launches that no caller waits for count as in flight, too. */
+/*
+ * Returns true if no operation is in flight. Launches that no caller waits for count as operations, too. Needs no lock.
+ */
 static bool is_idle(const mscclpp_proxy_t *proxy)
 {
     const uint64_t launch = __atomic_load_n(&proxy->unawaited_launch, __ATOMIC_ACQUIRE);
@@ -61,6 +63,7 @@ static bool is_watching(const mscclpp_proxy_t *proxy)
     return __atomic_load_n(&proxy->is_watching, __ATOMIC_RELAXED);
 }
 
+/* Returns true if a round may find something to do. Needs no lock. */
 static bool has_work(const mscclpp_proxy_t *proxy)
 {
     return failure_of(proxy) == MSCCLPP_OK &&
@@ -102,7 +105,7 @@ static void nap(mscclpp_proxy_t *proxy, double idle_seconds)
  */
 static bool is_threaded(const mscclpp_proxy_t *proxy)
 {
-    return __atomic_load_n(&proxy->threaded, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&proxy->is_threaded, __ATOMIC_ACQUIRE);
 }
 
 /* Carries out one round. Does nothing if the proxy has failed before. The caller holds the lock. */
@@ -153,7 +156,7 @@ static void *thread_main(void *argument)
     double idle_seconds;
 
     pthread_mutex_lock(&proxy->lock);
-    while (!proxy->closing) {
+    while (!proxy->must_end) {
         if (!has_work(proxy)) {
             pthread_cond_wait(&proxy->work_comes, &proxy->lock);
             continue;
@@ -178,6 +181,7 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
+/* Starts the proxy's thread. A failure is logged, and nothing is left. */
 static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
 {
     const int error = mscclpp_thread_start(&proxy->thread, "mscclpp-proxy", thread_main, proxy);
@@ -205,7 +209,7 @@ mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscc
     proxy->device = params->device;
     proxy->label = params->label;
     proxy->mailbox = params->mailbox;
-    proxy->threaded = strcmp(params->config->proxy, "thread") == 0;
+    proxy->is_threaded = strcmp(params->config->proxy, "thread") == 0;
     proxy->failure = MSCCLPP_OK;
     pthread_mutex_init(&proxy->lock, NULL);
     pthread_condattr_init(&attributes);
@@ -242,7 +246,7 @@ void mscclpp_proxy_destroy(mscclpp_proxy_t *proxy)
     }
     if (is_threaded(proxy)) {
         mscclpp_proxy_lock(proxy);
-        proxy->closing = true;
+        proxy->must_end = true;
         pthread_cond_signal(&proxy->work_comes);
         mscclpp_proxy_unlock(proxy);
         pthread_join(proxy->thread, NULL);
@@ -285,7 +289,7 @@ static mscclpp_status_t ensure_thread(mscclpp_proxy_t *proxy)
 
     if (status == MSCCLPP_OK && !is_threaded(proxy)) {
         status = start_thread(proxy);
-        __atomic_store_n(&proxy->threaded, status == MSCCLPP_OK, __ATOMIC_RELEASE);
+        __atomic_store_n(&proxy->is_threaded, status == MSCCLPP_OK, __ATOMIC_RELEASE);
     }
     return status;
 }
@@ -360,7 +364,10 @@ mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
     return status != MSCCLPP_OK ? status : has_work(proxy) ? MSCCLPP_IN_PROGRESS : MSCCLPP_OK;
 }
 
-/* Runs the round whether or not the proxy has a thread. */
+/*
+ * Runs one round, whether or not the proxy has a thread; waits for the lock first. Returns MSCCLPP_OK if nothing is
+ * left by `is_done`, MSCCLPP_IN_PROGRESS if something is, or the proxy's failure.
+ */
 static mscclpp_status_t run_settling_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle,
                                            bool (*is_done)(const mscclpp_proxy_t *proxy))
 {

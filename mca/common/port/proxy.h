@@ -76,7 +76,8 @@ void mscclpp_proxy_stop(mscclpp_proxy_t *proxy);
 /*
  * Creates a channel and fills in the structure that kernels use. Returns MSCCLPP_ERR_INVALID for regions above
  * MSCCLPP_DEV_PORT_REGION_MAX bytes, or a failure of the GPU runtime. Returns MSCCLPP_ERR_NO_MEMORY if there is no
- * memory, or if there are MSCCLPP_DEV_PORT_CHANNELS channels already.
+ * memory, or if there are MSCCLPP_DEV_PORT_CHANNELS channels already. All errors are logged, and leave *channel_p
+ * unchanged.
  */
 mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                               mscclpp_dev_port_channel_t *channel_p);
@@ -88,7 +89,10 @@ mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscc
 void mscclpp_proxy_replace_memory(mscclpp_proxy_t *proxy, const mscclpp_conn_t *conn, mscclpp_region_t *region,
                                   mscclpp_remote_t *remote, uint64_t size);
 
-/* Destroys a channel that no kernel uses any more. Drops its remaining work. */
+/*
+ * Destroys a channel that no kernel uses any more. Drops its remaining work. If there is no channel with that number,
+ * only warns.
+ */
 void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number);
 
 /*
