@@ -34,7 +34,7 @@ uint32_t mscclpp_bell_coll(const mscclpp_dev_launch_t *launch)
                                         mscclpp_bell_is_varied(launch) ? 0 : coll->stride - coll->common.bytes);
 }
 
-/* Returns a block of the call's lists. Block `i` of both lists in one, of which the list of blocks to send is first. */
+/* Returns block `i` of the call's two lists: the blocks to send come first, and the blocks to receive follow. */
 static const mscclpp_dev_block_t *block_of(const mscclpp_dev_blocks_args_t *blocks, uint32_t i)
 {
     const uint32_t nranks = blocks->coll.common.nranks;

@@ -25,8 +25,8 @@ static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *
 }
 
 /*
- * Appends the mapping to the *count mappings in `mappings`, which the caller has to give back. Changes nothing after an
- * error.
+ * Maps a peer's buffer for this rank's kernels, at *address_p. Appends the mapping to the *count mappings in
+ * `mappings`, which the caller has to give back. Changes nothing after an error.
  */
 static mscclpp_status_t map_buffer(mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle,
                                    mscclpp_mapping_t **mappings, int *count, char **address_p)
@@ -87,10 +87,7 @@ static bool map_all(mscclpp_runner_t *runner, const void *in, void *out, mscclpp
     return status == MSCCLPP_OK;
 }
 
-/*
- * If any rank could not map a buffer, all ranks give their mappings back. After an error, *mapped_p is not set, and the
- * mappings are given back as well.
- */
+/* If any rank could not map a buffer, all ranks give their mappings back. */
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                          bool willing, const char **peer_in, char **peer_out, bool *mapped_p)
 {
@@ -157,8 +154,7 @@ void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use)
 }
 
 /*
- * Waits only until a deadline, because the other ranks may capture no such call. *mapped_p stays NULL on all ranks if a
- * rank does not come in time, if arguments differ, or if a buffer cannot be mapped. Without memory for the result, this
+ * Waits only until a deadline, because the other ranks may capture no such call. Without memory for the result, this
  * rank still takes part in the exchange, because the others wait for it.
  */
 mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,

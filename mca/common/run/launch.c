@@ -93,8 +93,8 @@ static void take_inline_turn(void *context)
 }
 
 /*
- * Marks the runner as stuck if the runtime reports an error, or if the kernel does not leave within LEAVE_TIME. Then
- * nothing that the kernel uses is ever freed.
+ * Waits until the operation has ended, after its kernel was told to leave. Marks the runner as stuck if the runtime
+ * reports an error, or if the kernel does not leave within LEAVE_TIME. Then nothing that the kernel uses is ever freed.
  *
  * If the operation was started by a ring, the runner may have no stream, and only the time limit can end the wait.
  * After a missed ring, no kernel has the operation, so the wait ends at once.
@@ -220,9 +220,9 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
 }
 
 /*
- * Takes a captured operation off the runner's count. The operation has ended. As far as that graph goes, its memory may
- * be freed. Released, so that whoever frees the memory does so after all that the graph's thread did
- * (mscclpp_runner_is_captured).
+ * Takes a captured operation off the runner's count. The runtime calls it once the graph is gone, and the operation has
+ * ended. As far as that graph goes, its memory may be freed. Released, so that whoever frees the memory does so after
+ * all that the graph's thread did (mscclpp_runner_is_captured).
  */
 static void forget_captured(void *context)
 {

@@ -118,9 +118,10 @@ static void make_leave(mscclpp_runner_t *runner)
 }
 
 /*
- * Unless kernels linger side by side, also tells the kernel of the device's owner, and makes this team the owner
- * (`becomes_owner`) or none. The owner is stored atomically, because mscclpp_linger_clear reads it without the lock.
- * The caller has checked that the device's number is below DEVICES (`allowed` implies it).
+ * Tells the team's lingering kernel to leave. Unless kernels linger side by side, also tells the kernel of the device's
+ * owner, and makes this team the owner (`becomes_owner`) or none. Does not wait. The owner is stored atomically,
+ * because mscclpp_linger_clear reads it without the lock. The caller has checked that the device's number is below
+ * DEVICES (`allowed` implies it).
  */
 static void replace_owner(mscclpp_runner_t *runner, bool becomes_owner)
 {

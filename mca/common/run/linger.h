@@ -104,7 +104,7 @@ void mscclpp_linger_note_enqueue(void);
 uint64_t mscclpp_linger_served(const mscclpp_runner_t *runner);
 
 /*
- * Lets teams not make kernels of other teams leave, if `share` is set. For tests whose ranks are threads of one
+ * If `share` is set, a team no longer makes kernels of other teams leave. For tests whose ranks are threads of one
  * process.
  */
 void mscclpp_linger_share_devices(bool share);

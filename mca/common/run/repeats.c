@@ -24,8 +24,9 @@ static void clear_entry(mscclpp_repeat_t *entry, const mscclpp_gpu_ops_t *gpu)
 }
 
 /*
- * Replaces the least recently used entry. The kernel of that entry has ended, because each kernel of the team ends
- * before the next launch. Returns NULL, with nothing changed, if there is no memory for a copy of the arguments.
+ * Returns the entry of launches with these arguments. If there is none, makes one in place of the least recently used
+ * entry. The kernel of that entry has ended, because each kernel of the team ends before the next launch. Returns NULL,
+ * with nothing changed, if there is no memory for a copy of the arguments.
  */
 static mscclpp_repeat_t *find_or_make(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu,
                                       const mscclpp_dev_launch_t *launch)

@@ -15,7 +15,10 @@
 #define LATER 1.0
 #define LATER_BETWEEN_NODES 8.0
 
-/* Computes the capacities again only if the layout has changed, because the divisions would slow each call. */
+/*
+ * Returns how many units fit into the areas of the scratch. Computes that again only if the layout has changed, because
+ * the divisions would slow each call.
+ */
 static const mscclpp_runner_capacities_t *capacities_of(mscclpp_runner_t *runner)
 {
     const uint64_t packet_half = runner->layout.packet_half, put_size = runner->layout.put_size;
@@ -77,9 +80,10 @@ mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner)
 }
 
 /*
- * Returns the device's error, if it has failed. A kernel that was rung may run in a stream that another team uses by
- * now, so that stream cannot be asked. But a failed device reports the failure in every stream. Asks through a stream
- * of the pool.
+ * Returns the device's error, if it has failed. Asks through a stream of the pool: a kernel that was rung may run in a
+ * stream that another team uses by now, so that stream cannot be asked. But a failed device reports the failure in
+ * every stream.
+ * - Logs nothing; the caller may log the text.
  */
 static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
 {

@@ -179,10 +179,11 @@ mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, con
 void mscclpp_runner_close_peers(mscclpp_runner_t *runner);
 
 /*
- * buffers.c: exchanges and maps the buffers of all ranks. *mapped_p is equal on all ranks. It is false if any buffer
- * cannot be mapped, or if a rank is not `willing`; then this rank has no mapping either. Also compares the arguments of
- * all ranks. If they differ, logs this and returns MSCCLPP_ERR_INVALID on all ranks. After an error *mapped_p is not
- * set, and nothing is mapped.
+ * buffers.c: exchanges and maps the buffers of all ranks, and fills in `peer_in` and `peer_out` by rank. *mapped_p is
+ * equal on all ranks. It is false if any buffer cannot be mapped, or if a rank is not `willing`; then this rank has no
+ * mapping either. The mappings are held until the next launch has ended. Also compares the arguments of all ranks. If
+ * they differ, logs this and returns MSCCLPP_ERR_INVALID on all ranks. After an error *mapped_p is not set, and nothing
+ * is mapped.
  */
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                          bool willing, const char **peer_in, char **peer_out, bool *mapped_p);
