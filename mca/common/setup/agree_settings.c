@@ -16,8 +16,8 @@ typedef struct {
 } setting_t;
 
 /*
- * Fills in the card that describes this rank's settings in the first exchange. It contains a digest instead of all
- * values, to keep it short. `names` is the same in both settings, because both have the same table of parameters.
+ * A digest in place of all values keeps the card short. `names` is the same in both settings, because both have the
+ * same table of parameters.
  */
 void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_config_t *config,
                                 mscclpp_settings_card_t *card_p)
@@ -99,10 +99,7 @@ static mscclpp_status_t agree_on(const mscclpp_oob_t *oob, const mscclpp_param_t
     return MSCCLPP_OK;
 }
 
-/*
- * Exchanges the common parameters of all ranks, and applies rank 0's values. If this rank has no memory for the values,
- * the first exchange fails on all ranks. Returns the error of an exchange.
- */
+/* If this rank has no memory for the values, the first exchange fails on all ranks. */
 mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_config_t *own, mscclpp_config_t *config)
 {
     setting_t *settings = malloc((size_t)oob->size * sizeof(*settings));
@@ -114,7 +111,8 @@ mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_
     mscclpp_settings_read(config, &values_in_force);
     /* One parameter at a time, so that the memory needed does not grow with the number of parameters. */
     for (i = 0; i < mscclpp_param_count && i < MSCCLPP_SETTINGS_MAX && status == MSCCLPP_OK; ++i) {
-        const setting_t own_setting = {user_values.values[i], values_in_force.values[i]};
+        const setting_t own_setting = {.user_value = user_values.values[i],
+                                       .value_in_force = values_in_force.values[i]};
 
         if (mscclpp_param_is_common(&mscclpp_params[i])) {
             status = agree_on(oob, &mscclpp_params[i], &own_setting, settings, config);

@@ -16,8 +16,9 @@ void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_confi
                                 mscclpp_settings_card_t *card_p);
 
 /*
- * Makes all ranks use rank 0's settings. All ranks call it if their digests differ. Rank 0 reports each parameter that
- * was set differently, once in a process. Returns the status of the exchange.
+ * Makes all ranks use rank 0's settings, which replace those in `config`. Collective; all ranks call it if their
+ * digests differ. Rank 0 warns about each parameter that was set differently in `own`, once in a process. Returns the
+ * status of the exchange.
  */
 mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_config_t *own,
                                         mscclpp_config_t *config);

@@ -59,7 +59,10 @@ void mscclpp_setup_widen(mscclpp_team_t *team, const mscclpp_team_params_t *para
     find_leaders(team, nodes);
 }
 
-/* Makes this rank's part of the team, and its ends of the connections. Returns this rank's own status. */
+/*
+ * Makes this rank's part of the team, and its ends of the connections. Returns this rank's own status. What was made
+ * before an error stays in *ahead, for the set-up that follows.
+ */
 static mscclpp_status_t prepare(mscclpp_setup_ahead_t *ahead, const mscclpp_team_params_t *user_params)
 {
     mscclpp_config_t config = *user_params->config;

@@ -315,8 +315,8 @@ static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t 
 }
 
 /*
- * Returns the same status on all ranks, even if one of them has no memory. Such a rank takes part in the first exchange
- * without memory for the answers, so that the exchange fails on all ranks.
+ * A rank without memory takes part in the first exchange without room for the answers. So the exchange fails on all
+ * ranks.
  */
 mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_params_t *params,
                                      const mscclpp_nodes_t *nodes, mscclpp_config_t *config,

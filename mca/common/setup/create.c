@@ -199,8 +199,8 @@ static mscclpp_status_t unpack_cards(const mscclpp_oob_t *oob, all_cards_t *card
 
 /*
  * Computes which ranks share a node, from nodes->leaders, which unpack_cards has filled in, and from the jobs and hosts
- * in `cards`. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and logged, if the
- * ranks contradict one another, or if a node has too many ranks for kernels.
+ * in `cards`. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and logged, if the ranks contradict one another, or if a
+ * node has too many ranks for kernels.
  */
 static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config_t *config, const all_cards_t *cards,
                                   mscclpp_nodes_t *nodes)
@@ -536,8 +536,8 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, m
     mscclpp_config_t config = *user_params->config;
     mscclpp_team_params_t agreed = *user_params, *params = &agreed;
     const mscclpp_oob_t *oob = &user_params->oob;
-    offers_t offers = {{NULL}, {NULL}};
-    taken_t taken = {NULL, NULL, 0, false};
+    offers_t offers = {.teams = {NULL}, .kin = {NULL}};
+    taken_t taken = {.team = NULL, .kin = NULL};
     mscclpp_setup_ahead_t ahead;
     const uint64_t key = user_params->reuse ? mscclpp_park_key(user_params) : 0;
     mscclpp_status_t status, own_status;

@@ -116,11 +116,6 @@ void mscclpp_facts_compare_rules(const mscclpp_team_t *team, const mscclpp_proto
     }
 }
 
-/*
- * Checks the version, the device and the readiness of each rank, and logs the first rank that does not fit. All ranks
- * see the same facts, so they return the same result. `own_status` is only for the message of a rank that lacks memory
- * or another resource.
- */
 bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *facts, mscclpp_status_t own_status)
 {
     int rank;
@@ -176,10 +171,6 @@ bool mscclpp_facts_share_gpu(const mscclpp_team_t *team, const mscclpp_facts_t *
     return false;
 }
 
-/*
- * Returns true if processes share a GPU but do not share an MPS server, so that their kernels cannot run at the same
- * time.
- */
 bool mscclpp_facts_take_turns(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
 {
     int rank, other;
@@ -200,9 +191,8 @@ bool mscclpp_facts_take_turns(const mscclpp_team_t *team, const mscclpp_facts_t 
 }
 
 /*
- * Divides the multiprocessors of each GPU by the number of its users. The smallest share is the limit for all ranks. A
- * team that is a part of a team of several nodes counts only its own ranks; align.c later divides by all users. On the
- * twin the result is 0, because there is no limit.
+ * The smallest share of any GPU is the limit for all ranks. A team that is a part of a team of several nodes counts
+ * only its own ranks; align.c later divides by all users.
  */
 uint32_t mscclpp_facts_block_limit(const mscclpp_team_t *team, const mscclpp_facts_t *facts, bool is_whole)
 {

@@ -57,8 +57,8 @@ void mscclpp_facts_compare_rules(const mscclpp_team_t *team, const mscclpp_proto
 /* In all functions below, `facts` has one entry for each rank of the team, so all ranks get the same results. */
 
 /*
- * Returns true if all ranks are ready and have equal values where equality is needed. Otherwise every rank logs the
- * first rank that differs. `own_status` is this rank's own error, for the message.
+ * Returns true if all ranks are ready, run the same version, and all use GPUs or all the twin. Otherwise every rank
+ * logs the first rank that does not fit. `own_status` is this rank's own error, for its message about a shortage.
  */
 bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *facts, mscclpp_status_t own_status);
 
@@ -68,7 +68,10 @@ uint32_t mscclpp_facts_ranks_on_gpu(const mscclpp_team_t *team, const mscclpp_fa
 /* Returns true if any rank shares its GPU, with another rank or with a process of another team. */
 bool mscclpp_facts_share_gpu(const mscclpp_team_t *team, const mscclpp_facts_t *facts);
 
-/* Returns true if processes share a GPU, and their kernels may not be able to run at the same time. */
+/*
+ * Returns true if processes share a GPU without a common MPS server, so that their kernels may not run at the same
+ * time.
+ */
 bool mscclpp_facts_take_turns(const mscclpp_team_t *team, const mscclpp_facts_t *facts);
 
 /*

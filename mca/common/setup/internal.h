@@ -10,7 +10,8 @@
  * node.c: creates a team of the ranks of `oob`, which are all on one node. If `nodes` is NULL, this is the whole team;
  * otherwise it becomes part of a team that spans nodes. `tried` says that kernels of the same ranks on the same devices
  * have met already, so that this is not tried again; it is equal on all ranks. Collective over these ranks, and all of
- * them return the same status. *own_status_p is always set: to this rank's own error, or MSCCLPP_OK.
+ * them return the same status. *own_status_p is always set: to this rank's own error, or MSCCLPP_OK. *team_p is set
+ * only with MSCCLPP_OK.
  */
 mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
                                     const mscclpp_nodes_t *nodes, bool tried, mscclpp_status_t *own_status_p,
@@ -42,22 +43,30 @@ typedef struct {
 } mscclpp_setup_ahead_t;
 
 /*
- * ahead.c: makes what can be made before the ranks agree. `kin` may be NULL; the caller keeps its reference to it until
+ * ahead.c: makes what can be made before the ranks agree. Local. If something fails, mscclpp_setup_ahead_gather tells
+ * the ranks that wait for this one. `kin` may be NULL; the caller keeps its reference to it until
  * mscclpp_setup_ahead_drop.
  */
 void mscclpp_setup_ahead_begin(mscclpp_setup_ahead_t *ahead, const mscclpp_team_params_t *params,
                                const mscclpp_kin_t *kin);
 
-/* ahead.c: the all-gather of the cards. *connected_p is a field of `card`, which is filled in meanwhile. */
+/*
+ * ahead.c: gathers the cards of all ranks, and connects meanwhile what was made. *connected_p is a field of `card`,
+ * which is filled in once the ends are connected. Collective. Returns the error of the all-gather.
+ */
 mscclpp_status_t mscclpp_setup_ahead_gather(mscclpp_setup_ahead_t *ahead, const mscclpp_oob_t *oob, const void *card,
                                             uint64_t *connected_p, void *cards, size_t length);
 
-/* ahead.c: completes and returns the team, if all ranks are connected. `team_id` as for mscclpp_setup_name. */
+/*
+ * ahead.c: completes the team, once all ranks are connected, and gives it to the caller. `team_id` is as for
+ * mscclpp_setup_name. Local.
+ */
 mscclpp_team_t *mscclpp_setup_ahead_finish(mscclpp_setup_ahead_t *ahead, uint64_t team_id);
 
 /*
- * ahead.c: if not all ranks are connected, but have agreed on the same kin, returns true and this rank's part of the
- * team, NULL with the reason in *own_status_p. To be called after mscclpp_setup_ahead_drop.
+ * ahead.c: returns true if the ranks have agreed on `kin`, and this rank has made its part of the team by them. Gives
+ * that part to the caller; NULL: it could not be made, and *own_status_p is the reason. For ranks that are not all
+ * connected, after mscclpp_setup_ahead_drop.
  */
 bool mscclpp_setup_ahead_take(mscclpp_setup_ahead_t *ahead, const mscclpp_kin_t *kin, mscclpp_status_t *own_status_p,
                               mscclpp_team_t **team_p);
@@ -65,7 +74,10 @@ bool mscclpp_setup_ahead_take(mscclpp_setup_ahead_t *ahead, const mscclpp_kin_t 
 /* ahead.c: frees the connections if the team does not have them. */
 void mscclpp_setup_ahead_drop(mscclpp_setup_ahead_t *ahead);
 
-/* ahead.c: makes a node's team part of that of all ranks. */
+/*
+ * ahead.c: makes a node's team part of that of all ranks: gives it the exchange of all ranks, and the first ranks of
+ * the other nodes.
+ */
 void mscclpp_setup_widen(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes);
 
 /*

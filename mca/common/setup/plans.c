@@ -143,11 +143,11 @@ static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config
             mscclpp_warn("%s: execution plan %s: more than %d plans for one communicator: not used",
                          team->group.oob.label, file->path, PLANS_MAX);
         } else {
-            list->entries[list->count++] = (entry_t){file->digest,
-                                                     file->refusal != NULL    ? REFUSED
-                                                     : is_for_gpu(team, file) ? READY
-                                                                              : OF_OTHER_GPUS,
-                                                     file->packets_order_stores};
+            list->entries[list->count++] = (entry_t){.digest = file->digest,
+                                                     .state = file->refusal != NULL    ? REFUSED
+                                                              : is_for_gpu(team, file) ? READY
+                                                                                       : OF_OTHER_GPUS,
+                                                     .orders = file->packets_order_stores};
         }
     }
 }

@@ -6,13 +6,13 @@
 #define DEADLINE 10.0
 
 /*
- * Lets kernels of all ranks meet, `rounds` times. Changes the deadlines of the group during that time, and restores
- * them also after an error. Holds the slot for kernels, if one is needed, for all rounds.
+ * Changes the deadlines of the group for these kernels, and restores them also after an error. Holds the slot for
+ * kernels, if one is needed, for all rounds.
  */
 mscclpp_status_t mscclpp_setup_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t kernel, uint32_t nthreads,
                                      mscclpp_dev_args_t *args, int rounds, double *seconds_p)
 {
-    const mscclpp_dev_launch_t launch = {kernel, 1, nthreads, args};
+    const mscclpp_dev_launch_t launch = {.kernel = kernel, .nblocks = 1, .nthreads = nthreads, .args = args};
     mscclpp_status_t status = MSCCLPP_OK;
     double timeout = team->group.timeout, warn_after = team->group.warn_after;
     int round;

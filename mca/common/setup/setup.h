@@ -14,9 +14,10 @@
 void mscclpp_setup_prepare(bool ucx);
 
 /*
- * Creates a team. Collective over the ranks of the exchange `oob`. The status is equal on all ranks: MSCCLPP_OK,
- * MSCCLPP_ERR_NOT_SUPPORTED if some rank cannot take part, or the error of the exchange. The reason is logged at the
- * info level, or higher if the user should change something.
+ * Creates a team, which the caller ends by mscclpp_team_destroy. Collective over the ranks of the exchange `oob`. The
+ * status is equal on all ranks: MSCCLPP_OK, MSCCLPP_ERR_NOT_SUPPORTED if some rank cannot take part, or the error of
+ * the exchange. The reason is logged at the info level, or higher if the user should change something. *team_p is set
+ * only with MSCCLPP_OK.
  */
 mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclpp_team_t **team_p);
 
