@@ -18,7 +18,10 @@ typedef struct {
 
 _Static_assert(MSCCLPP_DEV_MAX_RANKS <= 64, "a word has a bit for each rank of a node");
 
-/* Adds the peers to the card. Whether they also name this rank, only the comparison of all cards can tell. */
+/*
+ * Checks the arguments of this rank, and adds the peers to the card. Returns MSCCLPP_ERR_INVALID, which is logged.
+ * Whether the peers also name this rank, only the comparison of all cards can tell.
+ */
 static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_count, const int *peers, int per_peer,
                                         card_t *card)
 {
@@ -165,7 +168,7 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
     mscclpp_user_channels_t *channels = calloc(1, sizeof(*channels));
     const bool is_port =
         kind == MSCCLPP_USER_PORT_CHANNELS || (kind == MSCCLPP_USER_ANY_CHANNELS && user->node_of != NULL);
-    card_t card = {0, is_port, per_peer, MSCCLPP_OK};
+    card_t card = {.is_port = is_port, .per_peer = per_peer, .status = MSCCLPP_OK};
     mscclpp_status_t status;
 
     if (user->has_ended) {

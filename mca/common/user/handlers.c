@@ -70,7 +70,7 @@ mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *chan
     mscclpp_status_t status = check_may_set(channels, index);
 
     if (status == MSCCLPP_OK) {
-        channels->ports->handlers[index] = (mscclpp_user_on_trigger_t){handler, context};
+        channels->ports->handlers[index] = (mscclpp_user_on_trigger_t){.call = handler, .context = context};
         status = mscclpp_proxy_set_handler(channels->ports->proxy, channels->ports->views[index].number,
                                            handler != NULL ? call_handler : NULL, &channels->ports->handlers[index]);
     }
@@ -109,6 +109,7 @@ static mscclpp_status_t carry_out_item(mscclpp_user_list_t *list, const mscclpp_
     return status;
 }
 
+/* Returns true if an item of the list uses the connection to this peer. */
 static bool uses_link(const mscclpp_user_list_t *list, int peer_index)
 {
     int i = 0;

@@ -122,9 +122,9 @@ static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_
 }
 
 /*
- * Exchanges nothing with other ranks. Fills in this rank's card, which is zeroed before, with an address for each peer.
- * `key_length` stays 0 if this rank has no memory. The region is created before the connections, as region_create in
- * transport.h advises. After an error the caller disconnects and closes the transport.
+ * Opens the transport and this rank's ends of the connections, and fills in its card, which is zeroed before, with an
+ * address for each peer. Local. `key_length` stays 0 if this rank has no memory. The region is created before the
+ * connections, as region_create in transport.h advises. After an error the caller disconnects and closes the transport.
  */
 static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
                                            card_t *card)
@@ -238,7 +238,7 @@ static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_por
         if (ports->links[peer_index].conn != NULL) {
             ports->ops->conn_destroy(ports->links[peer_index].conn);
         }
-        ports->links[peer_index] = (mscclpp_user_link_t){NULL, NULL};
+        ports->links[peer_index] = (mscclpp_user_link_t){.conn = NULL, .remote = NULL};
     }
     if (ports->region != NULL) {
         ports->ops->region_destroy(ports->region);
@@ -250,7 +250,7 @@ static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_por
     }
 }
 
-/* Frees the lists. The lists need not be complete. */
+/* Frees the lists, which need not be complete, and the struct itself. */
 static void free_arrays(mscclpp_user_ports_t *ports)
 {
     free(ports->handlers);

@@ -13,10 +13,11 @@ typedef struct {
 } card_t;
 
 /*
- * Allocates the memory first if the application has passed none. Also waits for work on the memory that synchronous
- * calls of the GPU runtime have left in flight. Does nothing for memory of 0 bytes, which no peer maps. Local. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED if the memory cannot be exported, and MSCCLPP_ERR_INVALID if it ends after its allocation.
- * After an error, memory that was allocated here is left for release_own.
+ * Describes this rank's memory in its card: size and handle. Allocates the memory first if the application has passed
+ * none. Also waits for work on the memory that synchronous calls of the GPU runtime have left in flight. Does nothing
+ * for memory of 0 bytes, which no peer maps. Local. Returns MSCCLPP_ERR_NOT_SUPPORTED if the memory cannot be exported,
+ * and MSCCLPP_ERR_INVALID if it ends after its allocation. After an error, memory that was allocated here is left for
+ * release_own.
  */
 static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user_share_t *share, const char *what,
                                         card_t *card)

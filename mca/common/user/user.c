@@ -190,7 +190,7 @@ static mscclpp_status_t describe_misuse(const mscclpp_user_t *user, uint64_t mis
     return MSCCLPP_ERR_INVALID;
 }
 
-/* After the end of the team the result is always MSCCLPP_OK, because the words of the kernels are then gone. */
+/* Returns MSCCLPP_OK after the end of the team, because the words of the kernels are then gone. */
 mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, size_t size)
 {
     uint64_t late_rank_plus_1, misuse;
