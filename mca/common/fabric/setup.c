@@ -92,7 +92,7 @@ static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_t
     const uint32_t both = MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
     const char *wanted = fabric->config.exchange_memory;
     const bool must_be_device = strcmp(wanted, "device") == 0;
-    const bool must_be_host = strcmp(wanted, "host") == 0 || fabric->group->threads;
+    const bool must_be_host = strcmp(wanted, "host") == 0 || fabric->group->any_concurrent;
     uint32_t flags = 0;
     mscclpp_status_t status = create_transport(fabric, ops, ops->place, &flags);
 
@@ -103,7 +103,7 @@ static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_t
     }
     if (status == MSCCLPP_OK && (fabric->tokens.on_device ? must_be_host : must_be_device)) {
         mscclpp_info("%s: no transport %s: coll_mscclpp_exchange_memory is %s%s", fabric->label, ops->name, wanted,
-                     fabric->group->threads ? ", and a rank runs with MPI_THREAD_MULTIPLE" : "");
+                     fabric->group->any_concurrent ? ", and a rank runs with MPI_THREAD_MULTIPLE" : "");
         mscclpp_fabric_close_transport(fabric);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -203,7 +203,7 @@ static mscclpp_status_t open_own_ends(mscclpp_fabric_t *fabric, const mscclpp_tr
     mscclpp_status_t status = MSCCLPP_OK;
 
     /* A call of such a transport may wait for kernels, and these for a call of another thread. */
-    if (ops->calls_driver && fabric->group->threads) {
+    if (ops->calls_driver && fabric->group->any_concurrent) {
         mscclpp_info("%s: no transport %s: a rank runs with MPI_THREAD_MULTIPLE", fabric->label, ops->name);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }

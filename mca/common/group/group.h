@@ -97,7 +97,7 @@ typedef struct {
     bool concurrent;                /* threads of this rank may start kernels of several teams at once */
     bool has_slot;                  /* this rank holds its process's slot for the current task; see admission.h */
     bool spans;                     /* there are other nodes */
-    bool threads;                   /* some rank is concurrent; equal on all ranks */
+    bool any_concurrent;            /* some rank is concurrent; equal on all ranks */
 
     /*
      * Returns the ranks of other nodes that have sent nothing in the current call, as a word of
@@ -316,7 +316,7 @@ void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status, const m
 
 /*
  * meeting.c: makes the ranks meet before a launch, if they have to. The ranks of all nodes meet before an early kernel
- * (`early`), and before every launch in a team with `threads`. The ranks of a node meet before every launch if
+ * (`early`), and before every launch in a team with `any_concurrent`. The ranks of a node meet before every launch if
  * `meet_first` is set. If the kernel needs a slot (admission.h), the function also waits until all ranks have one. It
  * must be the last step before the launch: nothing may be left to do that could wait for another kernel. Whatever the
  * status, the rank keeps a slot that it got; mscclpp_group_give_slot gives the slot back after the end of the kernel.

@@ -249,7 +249,7 @@ static void open_fiber(const mscclpp_group_t *group, uint64_t bytes)
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early)
 {
     uint64_t *word = &group->board[group->rank].arrived, *decision = &group->board[0].pledges;
-    const bool needs_slot = early || group->concurrent, all_nodes = group->spans && (early || group->threads);
+    const bool needs_slot = early || group->concurrent, all_nodes = group->spans && (early || group->any_concurrent);
     mscclpp_status_t status;
     bool all_ready, may_be_pledges, pledged;
 
@@ -265,7 +265,7 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
     }
     status = await_arrivals(group, bytes, word, all_nodes);
     all_ready = status == MSCCLPP_OK && all_have_slots(group, word);
-    may_be_pledges = !group->spans && (early || group->threads);
+    may_be_pledges = !group->spans && (early || group->any_concurrent);
     if (all_ready && may_be_pledges) {
         /*
          * A rank that needs no slot redeems, too, to learn whether the pledges of the others are granted. If the call

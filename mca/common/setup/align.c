@@ -27,7 +27,7 @@ typedef struct {
     uint32_t on_twin;
     uint32_t meet_first;  /* as in mscclpp_group_t */
     uint32_t block_limit; /* as in mscclpp_runner_t */
-    uint32_t threaded;    /* other threads launch kernels on the same GPU */
+    uint32_t concurrent;  /* other threads launch kernels on the same GPU */
     uint32_t blocking;    /* launches wait for kernels to end */
     uint32_t users;       /* number of processes on the same GPU that the sender knows of */
     uint32_t strangers;   /* number of those processes that use another server */
@@ -146,7 +146,7 @@ static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oo
 /*
  * Prevents deadlocks of kernels that wait for other nodes. There are two cases:
  *
- * - Another thread of the process uses the GPU (`threaded`), for example to allocate memory, and must wait until the
+ * - Another thread of the process uses the GPU (`concurrent`), for example to allocate memory, and must wait until the
  *   kernel ends. Then the ranks of all nodes must meet before they launch. Their hosts need control messages for that;
  *   without these, the communicator is refused.
  * - Launches wait for their kernels (`blocking`). The kernel waits for this process's proxy, which does not run during
@@ -159,8 +159,8 @@ static mscclpp_status_t avoid_deadlocks(mscclpp_team_t *team, const mscclpp_oob_
     int rank;
 
     for (rank = 0; rank < oob->size; ++rank) {
-        team->group.threads = team->group.threads || facts[rank].threaded;
-        if (facts[rank].threaded && team->group.ctrl == NULL) {
+        team->group.any_concurrent = team->group.any_concurrent || facts[rank].concurrent;
+        if (facts[rank].concurrent && team->group.ctrl == NULL) {
             mscclpp_info("%s: rank %d runs with MPI_THREAD_MULTIPLE, and nodes have no control messages: device "
                          "buffers are staged",
                          oob->label, rank);
@@ -238,7 +238,7 @@ static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_para
     own_facts->on_twin = team->group.on_twin;
     own_facts->meet_first = team->group.meet_first;
     own_facts->block_limit = team->runner.block_limit;
-    own_facts->threaded = team->group.concurrent;
+    own_facts->concurrent = team->group.concurrent;
     own_facts->blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
     own_facts->users = team->gpu_users;
     own_facts->strangers = team->gpu_strangers;

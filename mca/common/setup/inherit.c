@@ -24,7 +24,7 @@ mscclpp_status_t mscclpp_setup_inherit(mscclpp_team_t *team, const mscclpp_kin_t
 {
     team->protocol = kin->protocol;
     team->group.meet_first = kin->meet_first;
-    team->group.threads = kin->threads;
+    team->group.any_concurrent = kin->any_concurrent;
     team->runner.block_limit = kin->block_limit;
     team->runner.shares_gpu = kin->shares_gpu;
     team->runner.takes_turns = kin->takes_turns;

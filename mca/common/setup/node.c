@@ -286,7 +286,7 @@ static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const msccl
  */
 static bool must_meet_first(const mscclpp_team_t *team)
 {
-    return team->group.threads || team->runner.shares_gpu;
+    return team->group.any_concurrent || team->runner.shares_gpu;
 }
 
 /* Gives the team rank 0's protocol in place of this rank's own. Fails, on all ranks, as the exchange does. */
@@ -314,7 +314,7 @@ static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool
     team->runner.block_limit = mscclpp_facts_block_limit(team, facts, is_whole);
     team->runner.shares_gpu = mscclpp_facts_share_gpu(team, facts);
     team->runner.takes_turns = mscclpp_facts_take_turns(team, facts);
-    team->group.threads = mscclpp_facts_any_concurrent(team, facts);
+    team->group.any_concurrent = mscclpp_facts_any_concurrent(team, facts);
     team->group.meet_first = must_meet_first(team);
     team->one_gpu = team->runner.shares_gpu && team->group.size > 1 &&
                     mscclpp_facts_ranks_on_gpu(team, facts, 0) == (uint32_t)team->group.size;

@@ -257,7 +257,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
      * Between nodes, renewing epochs may launch kernels that meet. If calls compete for slots, these kernels need a
      * slot first, which mscclpp_group_meet takes.
      */
-    const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.threads);
+    const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.any_concurrent);
     mscclpp_status_t status;
     bool mapped = true, served;
 

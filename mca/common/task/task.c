@@ -343,7 +343,7 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
      * Between nodes, mscclpp_team_reserve_epochs may launch kernels that meet. They need a slot, which
      * mscclpp_group_meet takes. So where calls compete for slots, the ranks meet first.
      */
-    const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.threads);
+    const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.any_concurrent);
     bool host_waits = task->app_stream == NULL, served = false, needs_epochs;
     mscclpp_status_t status = MSCCLPP_OK;
 

@@ -159,8 +159,8 @@ static void free_scratch(mscclpp_team_t *team, void *memory)
 }
 
 /*
- * Begins with the current call, which has entered without counting. A chunk can be recalled only from a team that
- * counts.
+ * Makes the team count its uses, from the current call on, which has entered without counting. A chunk can be recalled
+ * only from a team that counts.
  */
 static void count_uses(mscclpp_team_t *team)
 {

@@ -24,10 +24,7 @@ static void free_kin(mscclpp_kin_t *kin)
     }
 }
 
-/*
- * The list holds no reference, so kin live only as long as teams that were made with them. If a part of the kin cannot
- * be made, the team has none. Nothing is logged here, because a later team only needs a whole set-up.
- */
+/* The list holds no reference, so kin live only as long as teams that were made with them. */
 void mscclpp_kin_found(mscclpp_team_t *team, uint64_t exchange_size, uint64_t key)
 {
     const mscclpp_nodes_t *nodes = mscclpp_fabric_nodes(team->fabric);
@@ -46,7 +43,7 @@ void mscclpp_kin_found(mscclpp_team_t *team, uint64_t exchange_size, uint64_t ke
     kin->exchange_size = exchange_size;
     kin->block_limit = team->runner.block_limit;
     kin->meet_first = team->group.meet_first;
-    kin->threads = team->group.threads;
+    kin->any_concurrent = team->group.any_concurrent;
     kin->shares_gpu = team->runner.shares_gpu;
     kin->takes_turns = team->runner.takes_turns;
     team->kin = kin;
@@ -69,7 +66,7 @@ void mscclpp_kin_claim(uint64_t key, mscclpp_kin_t *kin[MSCCLPP_KIN_OFFERS])
     memset(kin, 0, sizeof(kin[0]) * MSCCLPP_KIN_OFFERS);
     pthread_mutex_lock(&kin_lock);
     for (mscclpp_kin_t *one = first_kin; one != NULL && claimed < MSCCLPP_KIN_OFFERS; one = one->next) {
-        if (one->key == key && !one->spoilt) {
+        if (one->key == key && !one->is_spoilt) {
             ++one->references;
             kin[claimed++] = one;
         }
@@ -104,7 +101,7 @@ void mscclpp_kin_spoil(mscclpp_kin_t *kin)
 {
     if (kin != NULL) {
         pthread_mutex_lock(&kin_lock);
-        kin->spoilt = true;
+        kin->is_spoilt = true;
         pthread_mutex_unlock(&kin_lock);
     }
 }

@@ -23,26 +23,25 @@ typedef struct mscclpp_kin mscclpp_kin_t;
 struct mscclpp_kin {
     struct mscclpp_kin *next;
     unsigned references; /* number of references by teams, and by ranks that offer the kin */
-    bool spoilt;         /* a team that was made with the kin has failed */
+    bool is_spoilt;      /* a team that was made with the kin has failed */
     uint64_t key;        /* key, as for parked teams (mscclpp_park_key) */
     uint64_t id;         /* number; equal on all ranks, and different for every other kin of any of them */
     mscclpp_protocol_t protocol;
     uint64_t exchange_size;
     uint32_t block_limit; /* this and the next four as in mscclpp_group_t and mscclpp_runner_t */
     bool meet_first;
-    bool threads;
+    bool any_concurrent;
     bool shares_gpu;
     bool takes_turns;
     mscclpp_fabric_hint_t hint;
-    mscclpp_nodes_t
-        nodes;            /* if each has one rank; else empty, since those of a node set up their part together first */
-    mscclpp_ctrl_t *ctrl; /* copy of the first team's control messages, for mscclpp_ctrl_connect_like; NULL: none */
+    mscclpp_nodes_t nodes; /* if each has one rank; else empty, since the ranks of a node set up their part first */
+    mscclpp_ctrl_t *ctrl;  /* copy of the first team's control messages, for mscclpp_ctrl_connect_like; NULL: none */
 };
 
 /*
  * Makes kin from the agreements of a new team over several nodes. `exchange_size` is the setting, and `key` is not 0.
- * Without memory, or if the control messages cannot be copied, the team has no kin, so later teams need a complete
- * set-up.
+ * Without memory, or if the control messages cannot be copied, the team has no kin, which is not logged: later teams
+ * only need a complete set-up.
  */
 void mscclpp_kin_found(mscclpp_team_t *team, uint64_t exchange_size, uint64_t key);
 

@@ -39,8 +39,8 @@ static uint64_t *recall_word(const mscclpp_team_t *team)
 }
 
 /*
- * Loads in sequentially consistent order, because `recall` relies on one order of these loads and its own store.
- * Returns true if all ranks of the team have ended use number `use`, and none of them has begun a later one.
+ * Returns true if all ranks of the team have ended use number `use`, and none of them has begun a later one. Loads in
+ * sequentially consistent order, because `recall` relies on one order of these loads and its own store.
  */
 static bool is_at_rest(const mscclpp_team_t *team, uint64_t use)
 {
@@ -119,7 +119,7 @@ static void hold(chunk_t **link, mscclpp_team_t *team)
  * there is none, returns NULL, and *count_p is the number of all chunks of this size and device. The caller holds the
  * lock.
  */
-static chunk_t *find(mscclpp_team_t *team, uint64_t size, bool may_recall, int *count_p)
+static chunk_t *find_chunk(mscclpp_team_t *team, uint64_t size, bool may_recall, int *count_p)
 {
     const mscclpp_runner_t *runner = &team->runner;
     chunk_t **link, *chunk;
@@ -146,8 +146,11 @@ static chunk_t *find(mscclpp_team_t *team, uint64_t size, bool may_recall, int *
     return NULL;
 }
 
-/* Allocates without the lock, because that may wait for kernels. */
-static mscclpp_status_t make(mscclpp_team_t *team, uint64_t size, chunk_t **chunk_p)
+/*
+ * Makes a new chunk, of which the team becomes the holder. Allocates without the lock, because that may wait for
+ * kernels. Errors are logged.
+ */
+static mscclpp_status_t make_chunk(mscclpp_team_t *team, uint64_t size, chunk_t **chunk_p)
 {
     chunk_t *chunk = calloc(1, sizeof(*chunk)), **link;
     mscclpp_status_t status;
@@ -184,18 +187,18 @@ mscclpp_status_t mscclpp_lease_take(mscclpp_team_t *team, uint64_t size, char **
     int count;
 
     pthread_mutex_lock(&lock);
-    chunk = find(team, size, false, &count);
+    chunk = find_chunk(team, size, false, &count);
     if (chunk == NULL && count >= MSCCLPP_LEASE_CHUNKS) {
-        chunk = find(team, size, true, &count);
+        chunk = find_chunk(team, size, true, &count);
     }
     pthread_mutex_unlock(&lock);
     if (chunk == NULL) {
-        status = make(team, size, &chunk);
+        status = make_chunk(team, size, &chunk);
     }
     /* Without memory, a chunk of another team is taken, however few chunks there are. */
     if (status != MSCCLPP_OK) {
         pthread_mutex_lock(&lock);
-        chunk = find(team, size, true, &count);
+        chunk = find_chunk(team, size, true, &count);
         pthread_mutex_unlock(&lock);
     }
     if (chunk == NULL) {

@@ -1,10 +1,10 @@
 /*
  * The scratch for large messages, which the teams of a process lend one another. A team that sends its first large
- * message gets a chunk of device memory. The process makes a few chunks. When all are held, a team
- * takes one over from a team that has no operation in progress. If there is no such team, the process makes one more
- * chunk. A team that has lost its chunk goes back to the small scratch that it has kept. It asks for a chunk again with
- * its next large message. Teams for queued operations have memory of their own. Any rank may take a chunk at any time.
- * So all ranks agree as follows that a team has lost its chunks:
+ * message gets a chunk of device memory. The process makes a few chunks. When all are held, a team takes one over from
+ * a team that has no operation in progress. If there is no such team, the process makes one more chunk. A team that has
+ * lost its chunk goes back to the small scratch that it has kept. It asks for a chunk again with its next large
+ * message. Teams for queued operations have memory of their own. Any rank may take a chunk at any time. So all ranks
+ * agree as follows that a team has lost its chunks:
  *
  * 1. The uses of a team are its operations, from the one that has got the chunks on. All ranks count them alike. Before
  *    a use, each rank writes its number to its line of the board (`lease_begun`), then reads the word `recall`. After

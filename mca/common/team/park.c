@@ -94,6 +94,16 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
 /* The most bytes of device memory that a parked team may hold. */
 #define PARKED_BYTES ((uint64_t)4 << 20)
 
+/* Returns true if the set-up of the team or one of its calls has failed. */
+static bool has_failed(const mscclpp_team_t *team)
+{
+    const mscclpp_dev_mailbox_t *mailbox = team->runner.mailbox;
+
+    return team->group.broken || team->runner.stuck || mailbox == NULL || team->group.board == NULL ||
+           __atomic_load_n(&mailbox->failed, __ATOMIC_RELAXED) != 0 ||
+           __atomic_load_n(&mailbox->abort, __ATOMIC_RELAXED) != 0;
+}
+
 /*
  * Returns true if the team can be parked:
  * - It may be taken over, holds little memory, and its calls can still be counted.
@@ -104,13 +114,12 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
  */
 static bool can_be_parked(mscclpp_team_t *team)
 {
-    return team->park_key != 0 && team->runner.layout.total + mscclpp_plans_bytes(team) <= PARKED_BYTES &&
-           team->group.calls_before < CALLS_BEFORE_MAX && team->fabric == NULL && team->engine == NULL &&
-           (team->kept == NULL || team->kept->scratch == NULL) && !team->group.broken && !team->runner.stuck &&
-           team->runner.mailbox != NULL && team->group.board != NULL &&
-           __atomic_load_n(&team->runner.mailbox->failed, __ATOMIC_RELAXED) == 0 &&
-           __atomic_load_n(&team->runner.mailbox->abort, __ATOMIC_RELAXED) == 0 &&
-           (team->runner.launches == 0 || mscclpp_runner_has_ended(&team->runner));
+    const bool is_small = team->runner.layout.total + mscclpp_plans_bytes(team) <= PARKED_BYTES;
+    const bool is_plain =
+        team->fabric == NULL && team->engine == NULL && (team->kept == NULL || team->kept->scratch == NULL);
+
+    return team->park_key != 0 && is_small && team->group.calls_before < CALLS_BEFORE_MAX && is_plain &&
+           !has_failed(team) && (team->runner.launches == 0 || mscclpp_runner_has_ended(&team->runner));
 }
 
 /*

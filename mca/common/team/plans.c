@@ -43,14 +43,14 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
 
 /*
  * Returns the size of chunks for which a room is made. It is rounded up, so that rooms are made less often, except if
- * data of one size could be taken for packets of another (`mixes`).
+ * data of one size could be taken for packets of another (`mixes_packets`).
  */
 static uint64_t room_chunk(const mscclpp_plan_file_t *file, uint64_t chunk)
 {
     uint64_t rounded = 4096; /* the smallest chunk that a room is made for, bytes */
 
     if (file->mixes_packets) {
-        return chunk; /* not rounded: data of one size must not be taken for packets of another */
+        return chunk;
     }
     while (rounded < chunk && rounded < ROUND_MAX) {
         rounded *= 2;
@@ -116,7 +116,7 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
     return status;
 }
 
-/* Skips entries that were not mapped, so it also cleans up after a failure. */
+/* Closes the mappings of the peers' rooms. Skips entries that were not mapped, so it also cleans up after a failure. */
 static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
 {
     for (int i = 0; i < team->group.size; ++i) {
@@ -259,12 +259,12 @@ static void replace_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclp
 }
 
 /* Returns true if the plan's room is large enough for a call. Does not check whether the room's flags are used up. */
-static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas)
+static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool needs_areas)
 {
     const mscclpp_plan_room_t *room = &plan->room;
     uint64_t half;
 
-    if (room->base == NULL || (areas && !room->areas)) {
+    if (room->base == NULL || (needs_areas && !room->areas)) {
         return false;
     }
     if (!room->areas && mscclpp_plan_scratch_bytes(plan->file->plan, 1, &half) == 0) {
@@ -279,9 +279,10 @@ static bool is_used_up(const mscclpp_team_t *team, const mscclpp_team_plan_t *pl
     return plan->room.base != NULL && plan->launches >= mscclpp_plans_epoch_limit(team);
 }
 
-bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas)
+bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk,
+                            bool needs_areas)
 {
-    return has_room(plan, chunk, areas) && !is_used_up(team, plan);
+    return has_room(plan, chunk, needs_areas) && !is_used_up(team, plan);
 }
 
 /*
@@ -423,18 +424,17 @@ static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_pla
 
 /*
  * Makes a new room only if the plan's room is too small, or if its flags are used up. A failure of one rank to get
- * memory is not an error: *has_memory_p is false on all ranks, and the size is remembered (`refused`), so that it is
- * not tried again.
+ * memory is not an error: the size is remembered (`refused`), so that it is not tried again.
  */
-mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
-                                         uint64_t bytes, bool *has_memory_p)
+mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk,
+                                         bool needs_areas, uint64_t bytes, bool *has_memory_p)
 {
     const bool flags_used_up = is_used_up(team, plan);
     attempt_t attempt = {.bytes = bytes, .room_owner = -1};
     mscclpp_status_t status;
 
     *has_memory_p = true;
-    if (has_room(plan, chunk, areas) && !flags_used_up) {
+    if (has_room(plan, chunk, needs_areas) && !flags_used_up) {
         status = chunk == plan->chunk ? MSCCLPP_OK : meet_ranks(team, "chunks of a plan of another size", bytes);
         plan->chunk = chunk;
         return status;
@@ -450,7 +450,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     /* No smaller than the room so far, unless the plan needs a room for exactly this size. */
     attempt.room.chunk =
         room_chunk(plan->file, chunk > plan->room.chunk || plan->file->mixes_packets ? chunk : plan->room.chunk);
-    attempt.room.areas = areas || plan->room.areas;
+    attempt.room.areas = needs_areas || plan->room.areas;
     status = exchange_room(team, plan, &attempt);
     if (status == MSCCLPP_OK) {
         status = free_unused_rooms(team, plan, chunk, &attempt);

@@ -54,10 +54,14 @@ typedef struct {
 } mscclpp_plan_query_t;
 
 /*
- * Chooses a plan for a call, which is the plan that a rule names; if there are several of that name, the one whose own
- * range of sizes includes the message, and else the first. If no rule matches the call, it is the plan whose own
- * range of sizes includes the message; if there are several, the one whose range ends first. Returns NULL if there is
- * no plan. No side effects.
+ * Chooses the plan that serves a call. Returns NULL if there is none. No side effects.
+ *
+ * 1. If the user's parameters name an algorithm, or sizes of algorithms, none is chosen.
+ * 2. If a rule matches the call, it is the plan that the rule names. Of several of that name, it is one whose own range
+ *    of sizes includes the message, and else the first.
+ * 3. Otherwise it is a plan whose own range of sizes includes the message.
+ *
+ * Of several plans with the message in their ranges, it is the one whose range ends first.
  */
 mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_query_t *query);
 
@@ -72,20 +76,21 @@ uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_pla
                               mscclpp_plan_buffer_t buffer);
 
 /*
- * Makes sure that the plan has a room for chunks of `chunk` bytes, with areas if `areas` is set. If the chunk size
- * differs from that of the last call, all ranks meet: the scratch is divided in a new way, so no peer may still be in
- * an earlier call. All ranks call this function in the same way, while no operation of the team is in flight. `bytes`
- * is the size of the call, for messages. *has_memory_p is equal on all ranks, and is false if there is no memory. An
- * error breaks the team.
+ * Makes sure that the plan has a room for chunks of `chunk` bytes, with areas for input and output if `needs_areas` is
+ * set. If the chunk size differs from that of the last call, all ranks meet: the scratch is divided in a new way, so no
+ * peer may still be in an earlier call. All ranks call this function in the same way, while no operation of the team is
+ * in flight. `bytes` is the size of the call, for messages. *has_memory_p is equal on all ranks, and is false if there
+ * is no memory on one of them. An error breaks the team.
  */
-mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
-                                         uint64_t bytes, bool *has_memory_p);
+mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk,
+                                         bool needs_areas, uint64_t bytes, bool *has_memory_p);
 
 /*
  * Returns true if the plan has such a room already, so that mscclpp_plans_make_room would not allocate one. Equal on
  * all ranks.
  */
-bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas);
+bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk,
+                            bool needs_areas);
 
 /*
  * Returns the collective whose calls a plan can serve; MSCCLPP_COLL_LAST: all-reduce. Must not be called for plans

@@ -58,27 +58,33 @@ static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_query_t *
            (query->blocks == 0 || file->blocks <= query->blocks);
 }
 
+/* Returns true if the user's parameters name an algorithm for such calls, or sizes of algorithms. Then they win. */
+static bool is_for_parameters(const mscclpp_protocol_t *protocol, mscclpp_coll_t coll)
+{
+    const bool is_allreduce = coll == MSCCLPP_COLL_LAST;
+    const bool has_sizes =
+        (protocol->oneshot_max | protocol->twophase_max | protocol->put_max | protocol->engine_min) != 0;
+
+    return (is_allreduce && has_sizes) || protocol->algorithm == MSCCLPP_COLL_STAGE ||
+           (is_allreduce ? protocol->algorithm : protocol->coll_algorithm[coll]) != MSCCLPP_COLL_AUTO;
+}
+
 /*
- * Chooses by the user's parameters first, then by rules, then by the plans' own ranges of sizes. A rule may be about
- * sizes that are in no plan's range; of several plans of the name, one with the size in its range comes first.
+ * A rule may be about sizes that are in no plan's range; of several plans of the name, one with the size in its range
+ * comes first.
  */
 mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_query_t *query)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
-    const bool is_allreduce = query->coll == MSCCLPP_COLL_LAST;
     /* A plan's own range is about whole messages, whereas rules are about the size of one block. */
-    const uint64_t message = is_allreduce ? query->bytes : query->bytes * (uint64_t)team->group.oob.size;
+    const uint64_t message =
+        query->coll == MSCCLPP_COLL_LAST ? query->bytes : query->bytes * (uint64_t)team->group.oob.size;
     mscclpp_team_plan_t *best = NULL;
     const uint32_t nodes = team->fabric != NULL ? (uint32_t)mscclpp_fabric_nodes(team->fabric)->count : 1;
     int64_t algorithm = 0; /* what the rule names: an algorithm, or a plan by its number */
     bool has_rule, best_fits = false;
 
-    /* Parameters that name an algorithm or its sizes win. */
-    if (team->plan_count == 0 ||
-        (is_allreduce &&
-         (protocol->oneshot_max | protocol->twophase_max | protocol->put_max | protocol->engine_min) != 0) ||
-        protocol->algorithm == MSCCLPP_COLL_STAGE ||
-        (is_allreduce ? protocol->algorithm : protocol->coll_algorithm[query->coll]) != MSCCLPP_COLL_AUTO) {
+    if (team->plan_count == 0 || is_for_parameters(protocol, query->coll)) {
         return NULL;
     }
     /* If a rule matches, only the plan that it names is used, and none if it names an algorithm. */

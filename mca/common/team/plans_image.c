@@ -29,7 +29,7 @@ static void *address_in(char *base, uint64_t offset)
     return (void *)((uintptr_t)base + offset);
 }
 
-/* Links lead to the counters of signals, which begin each rank's room. */
+/* Sets the addresses that the program's links lead to: counters of signals, with which each rank's room begins. */
 static void resolve_links(mscclpp_team_plan_t *plan, const mscclpp_team_t *team)
 {
     uint64_t *counters[MSCCLPP_DEV_MAX_RANKS];
@@ -102,7 +102,7 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     args->semaphores = address_in(base, offset);
     /* All counters begin with 0, but semaphores have been given their initial values. */
     for (uint32_t i = 0; i < this_rank->semaphore_count && image->bytes != NULL; ++i) {
-        const mscclpp_dev_plan_counter_t first = {0, this_rank->semaphores[i]};
+        const mscclpp_dev_plan_counter_t first = {.given = this_rank->semaphores[i]};
 
         memcpy(image->bytes + offset + i * sizeof(first), &first, sizeof(first));
     }
@@ -125,7 +125,7 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
 
 uint64_t mscclpp_plans_image_bytes(const mscclpp_team_t *team, mscclpp_team_plan_t *plan)
 {
-    image_t image = {NULL, 0};
+    image_t image = {.bytes = NULL};
 
     fill_image(plan, team, &image, NULL);
     return image.size;
@@ -134,7 +134,7 @@ uint64_t mscclpp_plans_image_bytes(const mscclpp_team_t *team, mscclpp_team_plan
 /* Counting and filling append the same parts in the same order, so the image has exactly the size that was counted. */
 mscclpp_status_t mscclpp_plans_upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, char *base)
 {
-    image_t image = {calloc(1, mscclpp_plans_image_bytes(team, plan) + 1), 0};
+    image_t image = {.bytes = calloc(1, mscclpp_plans_image_bytes(team, plan) + 1)};
     mscclpp_status_t status;
 
     if (image.bytes == NULL) {

@@ -219,7 +219,7 @@ static bool await_end(const mscclpp_team_t *team, double seconds)
     bool ended = team->has_older_graphs;
 
     while (!ended && !(ended = mscclpp_runner_has_ended(&team->runner)) && mscclpp_now() < deadline) {
-        const struct timespec pause = {0, 50000};
+        const struct timespec pause = {.tv_nsec = 50000};
 
         mscclpp_group_progress(&team->group);
         nanosleep(&pause, NULL);
@@ -349,7 +349,7 @@ static mscclpp_status_t find_far_failure(mscclpp_group_t *group, int *rank_p, ch
     return MSCCLPP_ERR_PEER;
 }
 
-/* As find_far_failure, for a rank of this node. */
+/* Looks on the board for a failure that a rank of this node has reported. Returns what find_far_failure does. */
 static mscclpp_status_t find_near_failure(mscclpp_group_t *group, int *rank_p, char *text, size_t size)
 {
     int rank;

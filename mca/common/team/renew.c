@@ -45,11 +45,11 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
     }
     mscclpp_debug("%s: packet flags begin again after %llu epochs", team->group.oob.label,
                   (unsigned long long)team->runner.epochs);
-    /* Two halves for packets, and the LL128 area. */
     status = team->runner.gpu->stream_sync(stream);
     if (status == MSCCLPP_OK) {
         status = meet_ranks(team);
     }
+    /* Two halves for packets, and the LL128 area, which is as large as a half. */
     if (status == MSCCLPP_OK) {
         status = mscclpp_gpu_clear(team->runner.gpu, stream, team->runner.scratch + MSCCLPP_DEV_PACKET_OFFSET,
                                    3 * team->runner.layout.packet_half);

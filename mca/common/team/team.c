@@ -66,8 +66,18 @@ static void check_late_launches(mscclpp_team_t *team)
     }
 }
 
-/* Defined below, after the list that it adds to. */
-static void keep_forever(mscclpp_team_t *team);
+/*
+ * Teams that are never freed, because kernels may use all that they have: kernels that did not end, or those of graphs.
+ * The list keeps their memory reachable, so that tools that look for leaks do not report it.
+ */
+static mscclpp_team_t *first_kept_forever;
+
+/* Adds an ended team to the list of those that are never freed. The caller holds ended_lock. */
+static void keep_forever(mscclpp_team_t *team)
+{
+    team->next_ended = first_kept_forever;
+    first_kept_forever = team;
+}
 
 /*
  * Frees the ended teams whose memory is not used by any peer or graph. With `at_exit`, peers are ignored, and teams in
@@ -121,26 +131,13 @@ void mscclpp_team_reap(void)
     (void)free_ended_teams(false);
 }
 
-/* Allocates nothing, so it cannot fail. */
+/* Keeps an ended team until its peers have closed it. Allocates nothing, so it cannot fail. */
 static void keep_until_closed(mscclpp_team_t *team)
 {
     pthread_mutex_lock(&ended_lock);
     team->next_ended = first_ended;
     first_ended = team;
     pthread_mutex_unlock(&ended_lock);
-}
-
-/*
- * Teams that are never freed, because kernels may use all that they have: kernels that did not end, or those of graphs.
- * The list keeps their memory reachable, so that tools that look for leaks do not report it.
- */
-static mscclpp_team_t *first_kept_forever;
-
-/* Adds an ended team to the list of those that are never freed. The caller holds ended_lock. */
-static void keep_forever(mscclpp_team_t *team)
-{
-    team->next_ended = first_kept_forever;
-    first_kept_forever = team;
 }
 
 /*
@@ -268,7 +265,7 @@ void mscclpp_team_finalize(double seconds)
         destroy(team);
     }
     while (!free_ended_teams(false)) {
-        struct timespec pause = {0, 100000};
+        struct timespec pause = {.tv_nsec = 100000};
 
         if (mscclpp_now() > deadline) {
             break;
