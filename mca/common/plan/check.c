@@ -102,10 +102,15 @@ static void check_shape(const frame_t *frame)
             wanted = "as many input as output chunks, a multiple of the number of ranks";
         }
         break;
-    default:
+    case MSCCLPP_PLAN_ALLREDUCE:
+    case MSCCLPP_PLAN_SENDRECV:
         if (in_chunks > 0 && out_chunks > 0 && in_chunks != out_chunks) {
             wanted = "as many input as output chunks";
         }
+        break;
+    case MSCCLPP_PLAN_TEST:
+    case MSCCLPP_PLAN_CUSTOM:
+    case MSCCLPP_PLAN_COLLECTIVES:
         break;
     }
     if (wanted != NULL) {
@@ -121,7 +126,7 @@ static void check_shape(const frame_t *frame)
  * Finds the peer's end of each channel. The n-th channel of a rank to a peer belongs to the n-th channel of that peer
  * to the rank, because files do not name pairs. A channel that is left over gets the pair -1. check_peers must have
  * found no fault, because the peers are used as indices. Returns false if there is no memory; then no channel is
- * paired.
+ * paired, and the caller has to note it.
  */
 static bool pair_channels(const frame_t *frame, int type)
 {
@@ -170,9 +175,41 @@ static bool pair_channels(const frame_t *frame, int type)
     return has_memory;
 }
 
+/* Reports a memory or port channel whose peer is not another rank of the plan. */
+static void check_channel_peer(const frame_t *frame, uint32_t rank_number, mscclpp_plan_channel_type_t type,
+                               uint32_t channel)
+{
+    uint32_t peer = frame->plan->ranks[rank_number].channels[type][channel].peer;
+
+    if (peer >= frame->plan->rank_count) {
+        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(rank_number),
+                                 "%s channel %u is connected to rank %u, but there are %u ranks",
+                                 mscclpp_plan_channel_name(type), channel, peer, frame->plan->rank_count);
+    } else if (peer == rank_number) {
+        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-channel", rank_place(rank_number),
+                                 "%s channel %u is connected to the rank itself", mscclpp_plan_channel_name(type),
+                                 channel);
+    }
+}
+
+/* Reports a remote buffer whose owner is not another rank of the plan. */
+static void check_remote_owner(const frame_t *frame, uint32_t rank_number, uint32_t remote)
+{
+    uint32_t owner = frame->plan->ranks[rank_number].remotes[remote].rank;
+
+    if (owner >= frame->plan->rank_count) {
+        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(rank_number),
+                                 "remote buffer %u is on rank %u, but there are %u ranks", remote, owner,
+                                 frame->plan->rank_count);
+    } else if (owner == rank_number) {
+        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-remote", rank_place(rank_number),
+                                 "remote buffer %u is on the rank itself", remote);
+    }
+}
+
 /*
- * Checks the ranks that channels and remote buffers name. Peers and owners must be other ranks of the plan. Reports all
- * faults, and returns false if there are any.
+ * Checks the ranks that channels and remote buffers name. Reports all faults, and returns false if there are any: the
+ * ranks must then not be used as indices.
  */
 static bool check_peers(const frame_t *frame)
 {
@@ -184,32 +221,17 @@ static bool check_peers(const frame_t *frame)
 
         for (int type = 0; type < MSCCLPP_PLAN_SWITCH; ++type) {
             for (uint32_t i = 0; i < rank->channel_count[type]; ++i) {
-                if (rank->channels[type][i].peer >= plan->rank_count) {
-                    mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(rank_number),
-                                             "%s channel %u is connected to rank %u, but there are %u ranks",
-                                             mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)type), i,
-                                             rank->channels[type][i].peer, plan->rank_count);
-                } else if (rank->channels[type][i].peer == rank_number) {
-                    mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-channel",
-                                             rank_place(rank_number), "%s channel %u is connected to the rank itself",
-                                             mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)type), i);
-                }
+                check_channel_peer(frame, rank_number, (mscclpp_plan_channel_type_t)type, i);
             }
         }
         for (uint32_t i = 0; i < rank->remote_count; ++i) {
-            if (rank->remotes[i].rank >= plan->rank_count) {
-                mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(rank_number),
-                                         "remote buffer %u is on rank %u, but there are %u ranks", i,
-                                         rank->remotes[i].rank, plan->rank_count);
-            } else if (rank->remotes[i].rank == rank_number) {
-                mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-remote", rank_place(rank_number),
-                                         "remote buffer %u is on the rank itself", i);
-            }
+            check_remote_owner(frame, rank_number, i);
         }
     }
     return frame->report->faults == faults_before;
 }
 
+/* Returns true if two switch channels connect the same ranks and access the same buffer. */
 static bool is_same_group(const mscclpp_plan_group_t *first, const mscclpp_plan_group_t *second)
 {
     if (first->count != second->count || first->type != second->type) {
@@ -259,7 +281,10 @@ static void check_group(const frame_t *frame, uint32_t rank_number, uint32_t pos
     }
 }
 
-/* Stops after a fault of check_peers, because the later checks use the peers as indices. */
+/*
+ * Checks the head, the chunk counts and the peers, and then pairs the channels and checks the switch channels. Stops
+ * after a fault of check_peers, because the later parts use the peers as indices.
+ */
 void mscclpp_plan_check_frame(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {
     frame_t frame = {plan, report};

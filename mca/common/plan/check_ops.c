@@ -19,9 +19,13 @@ typedef struct {
     bool has_chunks;                    /* some rank has input or output chunks, which give a chunk its size */
 } state_t;
 
+/*
+ * Reports that the current operation breaks `rule`, with the text that `format` yields. Always returns false, so that a
+ * check can return its result.
+ */
 static bool refuse(const state_t *state, const char *rule, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Always returns false, so that a check can return its result. */
+
 static bool refuse(const state_t *state, const char *rule, const char *format, ...)
 {
     char text[300];
@@ -45,10 +49,10 @@ static const mscclpp_plan_block_t *block_of_op(const state_t *state)
 }
 
 /*
- * Replaces the operation's channel ids by positions in the rank's list. Channel ids are numbers within the operation's
- * block. Later checks and runs use the positions in the rank's list as indices, so both are checked here. An operation
- * without channels is accepted; whether its kind needs channels is checked later. Returns false also if there is no
- * memory, which is noted in the report.
+ * Looks up the operation's channels: fills in op->channels, in memory of the plan, from op->channel_ids. An id is a
+ * position in the block's table, whose entry is a position in the rank's list. Checks both, because both are used as
+ * indices. An operation without channels is accepted; whether its kind needs channels is checked later. Returns false
+ * also if there is no memory, which is noted in the report.
  */
 static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
 {
@@ -80,7 +84,10 @@ static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
     return true;
 }
 
-/* Sets the item's rank and type. The channel type must be memory or port, which check_data checks before. */
+/*
+ * Looks up the remote buffer that an item names, and sets the item's rank and type. The operation's channel type must
+ * be memory or port, which check_data checks before.
+ */
 static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, mscclpp_plan_item_t *item)
 {
     const mscclpp_plan_rank_t *rank = rank_of_op(state);
@@ -107,8 +114,8 @@ static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, msccl
 }
 
 /*
- * Sets the item's group and type. The item's rank becomes the rank of the operation, which is a member of the group
- * (check.c).
+ * Looks up the switch channel that an item names, and sets the item's group and type. The item's rank becomes the rank
+ * of the operation, which is a member of the group (check.c).
  */
 static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
 {
@@ -279,15 +286,36 @@ static bool is_reduction(mscclpp_plan_op_kind_t kind)
 }
 
 /*
+ * Checks an operation that moves or combines data in the pipeline `pipeline`. Each source must have as many chunks as
+ * the pipeline handles. Targets need no check: check_sizes has compared them with the sources.
+ */
+static bool check_in_pipeline(const state_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape,
+                              const mscclpp_plan_op_t *pipeline)
+{
+    if (mscclpp_plan_takes_packets(shape->src0) || mscclpp_plan_takes_packets(shape->srcs) ||
+        mscclpp_plan_takes_packets(shape->dst0)) {
+        return refuse(state, "pipeline", "packets are not allowed in a pipeline: they do not follow its turns");
+    }
+    if (op->tbg_size > 0) {
+        return refuse(state, "pipeline",
+                      "a group of blocks (\"tbg_info\") is not allowed in a pipeline, which divides the same chunks");
+    }
+    for (uint32_t i = 0; i < op->src_count; ++i) {
+        if (op->src[i].size != pipeline->num_chunks) {
+            return refuse(state, "pipeline", "it moves %u chunks in a pipeline over %u", op->src[i].size,
+                          pipeline->num_chunks);
+        }
+    }
+    return true;
+}
+
+/*
  * Checks an operation that moves or combines data. The operation's channels must have been looked up before. `pipeline`
- * is the pipeline around the operation, or NULL. In a pipeline, each source must have as many chunks as the pipeline
- * handles. Targets need no check: check_sizes has compared them with the sources.
+ * is the pipeline around the operation, or NULL.
  */
 static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
-    bool has_packets = mscclpp_plan_takes_packets(shape->src0) || mscclpp_plan_takes_packets(shape->srcs) ||
-                       mscclpp_plan_takes_packets(shape->dst0);
 
     if (!state->has_chunks) {
         return refuse(state, "chunks",
@@ -311,8 +339,7 @@ static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan
             return false;
         }
     }
-    if (!check_sizes(state, op, shape) || (op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 &&
-                                           op->dst[0].where == MSCCLPP_PLAN_REMOTE && !check_port_targets(state, op))) {
+    if (!check_sizes(state, op, shape) || (mscclpp_plan_puts_over_ports(op) && !check_port_targets(state, op))) {
         return false;
     }
     /* A call has one operation, so all reductions of a plan must be of the same kind. */
@@ -323,29 +350,13 @@ static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan
         }
         state->reduction = op;
     }
-    if (pipeline == NULL) {
-        return true;
-    }
-    if (has_packets) {
-        return refuse(state, "pipeline", "packets are not allowed in a pipeline: they do not follow its turns");
-    }
-    if (op->tbg_size > 0) {
-        return refuse(state, "pipeline",
-                      "a group of blocks (\"tbg_info\") is not allowed in a pipeline, which divides the same chunks");
-    }
-    for (uint32_t i = 0; i < op->src_count; ++i) {
-        if (op->src[i].size != pipeline->num_chunks) {
-            return refuse(state, "pipeline", "it moves %u chunks in a pipeline over %u", op->src[i].size,
-                          pipeline->num_chunks);
-        }
-    }
-    return true;
+    return pipeline == NULL || check_in_pipeline(state, op, shape, pipeline);
 }
 
 /*
- * Checks the channels of a signal or a wait. Each channel is handled by one thread of the block, so there may not be
- * more channels than threads. A wait may name a channel only once, because two threads would take each other's signals;
- * a signal may name a channel several times.
+ * Checks the channels of a signal, a wait or a flush. Each channel is handled by one thread of the block, so there may
+ * not be more channels than threads. A wait may name a channel only once, because two threads would take each other's
+ * signals; a signal may name a channel several times.
  */
 static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
 {
@@ -464,7 +475,7 @@ static void check_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_
 
 void mscclpp_plan_check_ops(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {
-    state_t state = {plan, report, mscclpp_plan_nowhere, NULL, false};
+    state_t state = {.plan = plan, .report = report, .place = mscclpp_plan_nowhere};
 
     for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
         state.has_chunks = state.has_chunks || plan->ranks[rank_number].chunks[MSCCLPP_PLAN_INPUT] > 0 ||

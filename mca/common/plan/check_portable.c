@@ -18,6 +18,7 @@ typedef struct {
     mscclpp_plan_report_t *report;
 } compared_t;
 
+/* Counts the operations of a block: a pipeline, and each operation of its body, count as one. */
 static uint32_t count_ops(const mscclpp_plan_block_t *block)
 {
     uint32_t ops = block->op_count;
@@ -35,34 +36,39 @@ static void note_limit(const compared_t *compared, mscclpp_plan_place_t place, c
                              "MSCCL++'s executor has room for %u %s, but this plan has %u", limit, what, has);
 }
 
+/* Notes each limit that the block at `place` exceeds. */
+static void compare_block(const compared_t *compared, mscclpp_plan_place_t place)
+{
+    const mscclpp_plan_block_t *block = &compared->plan->ranks[place.rank].blocks[place.block];
+
+    if (count_ops(block) > OPS) {
+        note_limit(compared, place, "operations in a block", count_ops(block), OPS);
+    }
+    for (int type = 0; type < MSCCLPP_PLAN_CHANNEL_TYPES; ++type) {
+        if (block->channels[type].count > CHANNELS) {
+            note_limit(compared, place, "channels of a type in a block", block->channels[type].count, CHANNELS);
+        }
+    }
+    for (int type = 0; type < MSCCLPP_PLAN_SWITCH; ++type) {
+        if (block->remotes[type].count > REMOTES) {
+            note_limit(compared, place, "remote buffers of a type in a block", block->remotes[type].count, REMOTES);
+        }
+    }
+}
+
 /*
- * Compares the limits of a block once, at the block's first operation. A block without operations is therefore not
- * compared.
+ * Notes each limit that an operation exceeds (mscclpp_plan_visit_fn_t). The first operation of a block also compares
+ * the block, so a block without operations is not compared.
  */
 static void compare_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                        const mscclpp_plan_op_t *pipeline)
 {
     compared_t *compared = context;
-    const mscclpp_plan_block_t *block = &compared->plan->ranks[place.rank].blocks[place.block];
     mscclpp_plan_place_t block_place = {place.rank, place.block, -1, -1, NULL};
 
     (void)pipeline;
     if (place.op == 0 && place.inner < 0) {
-        if (count_ops(block) > OPS) {
-            note_limit(compared, block_place, "operations in a block", count_ops(block), OPS);
-        }
-        for (int type = 0; type < MSCCLPP_PLAN_CHANNEL_TYPES; ++type) {
-            if (block->channels[type].count > CHANNELS) {
-                note_limit(compared, block_place, "channels of a type in a block", block->channels[type].count,
-                           CHANNELS);
-            }
-        }
-        for (int type = 0; type < MSCCLPP_PLAN_SWITCH; ++type) {
-            if (block->remotes[type].count > REMOTES) {
-                note_limit(compared, block_place, "remote buffers of a type in a block", block->remotes[type].count,
-                           REMOTES);
-            }
-        }
+        compare_block(compared, block_place);
     }
     if (op->channel_count > IDS) {
         note_limit(compared, place, "channel_ids", op->channel_count, IDS);

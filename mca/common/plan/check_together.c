@@ -38,6 +38,21 @@ enum {
 };
 
 /*
+ * Sets the fraction num_chunks / unit of a pipeline, reduced by its greatest common divisor. The number of turns is
+ * proportional to the fraction, so equal numbers of turns have equal fractions.
+ */
+static void reduce_turns(const mscclpp_plan_op_t *pipeline, uint64_t *chunks_p, uint64_t *unit_p)
+{
+    uint64_t divisor = pipeline->num_chunks, rest = pipeline->unit, remainder;
+
+    for (; rest != 0; divisor = rest, rest = remainder) {
+        remainder = divisor % rest;
+    }
+    *chunks_p = pipeline->num_chunks / divisor;
+    *unit_p = pipeline->unit / divisor;
+}
+
+/*
  * Appends an event to the list. The key is `subject` (OF_...) with up to three numbers. `pipeline` is the pipeline
  * around the operation, or NULL. mscclpp_plan_check_ops has checked that the pipeline's unit and number of chunks are
  * not 0. If there is no memory, the event is lost, and report->no_memory is set so that nothing is checked with the
@@ -48,7 +63,7 @@ static void add_event(list_t *list, mscclpp_plan_place_t place, const mscclpp_pl
                       uint64_t key3)
 {
     event_t *events;
-    uint64_t turn_chunks = 0, turn_unit = 0, remainder;
+    uint64_t turn_chunks = 0, turn_unit = 0;
 
     if (list->count == list->capacity) {
         list->capacity = list->capacity > 0 ? 2 * list->capacity : 1024;
@@ -61,16 +76,7 @@ static void add_event(list_t *list, mscclpp_plan_place_t place, const mscclpp_pl
         list->events = events;
     }
     if (pipeline != NULL) {
-        /*
-         * The number of turns is proportional to num_chunks / unit. This loop leaves the greatest common divisor in
-         * turn_chunks, by which the fraction is reduced, so that equal numbers of turns have equal fractions.
-         */
-        for (turn_chunks = pipeline->num_chunks, turn_unit = pipeline->unit; turn_unit != 0;
-             turn_chunks = turn_unit, turn_unit = remainder) {
-            remainder = turn_chunks % turn_unit;
-        }
-        turn_unit = pipeline->unit / turn_chunks;
-        turn_chunks = pipeline->num_chunks / turn_chunks;
+        reduce_turns(pipeline, &turn_chunks, &turn_unit);
     }
     list->events[list->count++] = (event_t){{subject, key1, key2, key3}, turn_chunks, turn_unit, change, place, op};
 }
@@ -81,6 +87,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ (hash >> 29);
 }
 
+/* Adds a list of items to a hash: for each its kind, its owner and its chunks. */
 static uint64_t mix_items(uint64_t hash, const mscclpp_plan_item_t *items, uint32_t count)
 {
     hash = mix(hash, count);
@@ -185,6 +192,11 @@ static int compare_events(const void *left, const void *right)
     return left_event->place.inner - right_event->place.inner;
 }
 
+static bool have_equal_turns(const event_t *first, const event_t *second)
+{
+    return first->turn_chunks == second->turn_chunks && first->turn_unit == second->turn_unit;
+}
+
 static bool is_same_key(const event_t *first, const event_t *second)
 {
     return memcmp(first->key, second->key, sizeof(first->key)) == 0;
@@ -207,8 +219,7 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
     char place[80];
 
     for (size_t i = 0; i < count; ++i) {
-        if (i > 0 &&
-            (first[i].turn_chunks != first[i - 1].turn_chunks || first[i].turn_unit != first[i - 1].turn_unit)) {
+        if (i > 0 && !have_equal_turns(&first[i], &first[i - 1])) {
             turns_total = 0;
         }
         turns_total += first[i].change;
@@ -216,8 +227,7 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
         given += first[i].change > 0;
         taken += first[i].change < 0;
         taker = first[i].change < 0 ? &first[i] : taker;
-        if (i + 1 == count || first[i].turn_chunks != first[i + 1].turn_chunks ||
-            first[i].turn_unit != first[i + 1].turn_unit) {
+        if (i + 1 == count || !have_equal_turns(&first[i], &first[i + 1])) {
             uneven = turns_total != 0 ? &first[i] : uneven;
         }
     }
@@ -250,12 +260,14 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
 
 /*
  * Checks the operations of one barrier. All operations must state the same number of blocks, exactly so many blocks
- * must have the barrier, and each block must reach it equally often. Reports at most one fault.
+ * must have the barrier, and each block must reach it equally often. How often blocks come is left to the simulation if
+ * the barrier is in pipelines of different numbers of turns. Reports at most one fault.
  */
 static void check_barrier(const list_t *list, const event_t *first, size_t count)
 {
     uint32_t blocks = 0;
     int64_t block_times = 0, max_times = 0, min_times = INT64_MAX;
+    bool has_equal_turns = true;
 
     for (size_t i = 0; i < count; ++i) {
         if (first[i].op->barrier_blocks != first->op->barrier_blocks) {
@@ -282,10 +294,7 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
         block_times = 0;
         for (size_t j = i; j < count; ++j) {
             block_times += first[j].place.block == first[i].place.block;
-            if (first[j].turn_chunks != first->turn_chunks || first[j].turn_unit != first->turn_unit) {
-                min_times =
-                    -1; /* the numbers of turns differ, so how often each block comes is left to the simulation */
-            }
+            has_equal_turns = has_equal_turns && have_equal_turns(&first[j], first);
         }
         max_times = block_times > max_times ? block_times : max_times;
         min_times = block_times < min_times ? block_times : min_times;
@@ -294,7 +303,7 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
         mscclpp_plan_add_finding(list->report, MSCCLPP_PLAN_INVALID, "barrier", first->place,
                                  "barrier %u is for %u blocks, but %u have it", first->op->barrier,
                                  first->op->barrier_blocks, blocks);
-    } else if (max_times != min_times && min_times >= 0) {
+    } else if (max_times != min_times && has_equal_turns) {
         mscclpp_plan_add_finding(list->report, MSCCLPP_PLAN_DEADLOCK, "barrier", first->place,
                                  "one block comes to barrier %u %lld times, but another one %lld times",
                                  first->op->barrier, (long long)max_times, (long long)min_times);
@@ -356,7 +365,10 @@ static void check_reuse(void *context, mscclpp_plan_place_t place, mscclpp_plan_
     }
 }
 
-/* If memory runs out, events may be missing, so the checks that need all events are skipped. */
+/*
+ * Lists the events of all operations, sorts them, and checks those of each key together. If memory runs out, events may
+ * be missing, so these checks are skipped.
+ */
 void mscclpp_plan_check_together(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {
     list_t list = {plan, report, NULL, 0, 0};

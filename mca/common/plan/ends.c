@@ -35,9 +35,11 @@ uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan)
     case MSCCLPP_PLAN_TEST:
     case MSCCLPP_PLAN_CUSTOM:
         return in_chunks > 0 || out_chunks > 0 ? 1 : 0;
-    default:
-        return in_chunks > 0 ? in_chunks : out_chunks;
+    case MSCCLPP_PLAN_ALLREDUCE:
+    case MSCCLPP_PLAN_COLLECTIVES:
+        break;
     }
+    return in_chunks > 0 ? in_chunks : out_chunks;
 }
 
 enum { MOST_CHUNKS = 16 << 20, MOST_VISITS = 256 }; /* beyond these, a plan counts as one that moves data */
@@ -53,13 +55,16 @@ typedef struct {
     bool moves;       /* data of one chunk of a block may get into another one, which may be shorter */
 } ends_t;
 
-/* NULL `held`: the item is not in the scratch. */
+/* An item, and what is known of its data: `held` of its first chunk. NULL: the item is not in the scratch. */
 typedef struct {
     const mscclpp_plan_item_t *item;
     uint32_t *held;
 } part_t;
 
-/* Sets ends->crosses if a part of the input or output extends past the end of a block. */
+/*
+ * Returns an item with what is known of its data. Sets ends->crosses if the item is in the input or output and extends
+ * past the end of a block.
+ */
 static part_t part_of(ends_t *ends, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool are_packets)
 {
     const uint64_t rank = item->where == MSCCLPP_PLAN_LOCAL ? (uint64_t)place.rank : item->rank;
@@ -77,9 +82,9 @@ static part_t part_of(ends_t *ends, mscclpp_plan_place_t place, const mscclpp_pl
 }
 
 /*
- * Notes that data goes from one part to another. The target gets the data of the source. Scratch remembers from which
- * chunk of a block its data comes. Sets ends->moves if data reaches an input or output at another position in the
- * block. Sets ends->has_changed if this call has changed what is known of the scratch.
+ * Notes that the data of `source` goes to `target`. Scratch remembers from which chunk of a block its data comes. Sets
+ * ends->moves if data reaches an input or output at another position in the block. Sets ends->has_changed if this call
+ * has changed what is known of the scratch.
  */
 static void carry(ends_t *ends, part_t source, part_t target)
 {
@@ -155,10 +160,6 @@ bool mscclpp_plan_needs_whole_chunks(const mscclpp_plan_t *plan)
     return ends.crosses || ends.moves || ends.has_changed;
 }
 
-/*
- * Divides a block into chunks, rounded up to whole units. Returns false if the plan has neither input nor output, or if
- * the chunks do not fill the block exactly and the plan needs that. *chunk_p is set unless there are no chunks.
- */
 bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, uint64_t *chunk_p)
 {
     const uint32_t chunks = mscclpp_plan_block_chunks(plan);

@@ -310,9 +310,14 @@ static bool can_join(const fusion_t *fusion, uint32_t before, uint32_t after)
     const mscclpp_dev_plan_step_t *one = &fusion->steps[before], *other = &fusion->steps[after];
     const mscclpp_dev_plan_item_t *source = &fusion->items[one->items], *other_source = &fusion->items[other->items];
 
-    return moves_data(fusion, before) && moves_data(fusion, after) && one->sources == 1 && other->sources == 1 &&
-           divide_alike(one, other) && source->packets == 0 && memcmp(source, other_source, sizeof(*source)) == 0 &&
-           !writes(fusion, before, range_in(fusion, one, one->items)) &&
+    if (!moves_data(fusion, before) || !moves_data(fusion, after) || !divide_alike(one, other)) {
+        return false;
+    }
+    if (one->sources != 1 || other->sources != 1 || source->packets != 0 ||
+        memcmp(source, other_source, sizeof(*source)) != 0) {
+        return false;
+    }
+    return !writes(fusion, before, range_in(fusion, one, one->items)) &&
            !writes(fusion, after, range_in(fusion, one, one->items));
 }
 
@@ -535,8 +540,9 @@ static void note_use(alias_t *alias, uint32_t block, uint32_t step_number, const
 }
 
 /*
- * In a loop, a thread has other parts in each turn than outside. So all chunks with the numbers of the step's items
- * count as shared, even if an item is in another buffer. This can only turn a yes into a no, which is safe.
+ * Notes how a step uses each of its items. In a loop, a thread has other parts in each turn than outside. So all chunks
+ * with the numbers of the step's items count as shared there, even if an item is in another buffer. This can only turn
+ * a yes into a no, which is safe.
  */
 static void note_step(alias_t *alias, uint32_t block, uint32_t step_number, bool in_loop)
 {
@@ -562,16 +568,14 @@ static void note_step(alias_t *alias, uint32_t block, uint32_t step_number, bool
     }
 }
 
-/*
- * Each chunk must be unused on one side, or be read by the same threads before they write it. Also returns false if
- * there are too many chunks, or no memory.
- */
+/* Each chunk must be unused on one side, or be read by the same threads before they write it. */
 bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
                                  const mscclpp_plan_program_t *program)
 {
     const mscclpp_plan_rank_t *plan_rank = &plan->ranks[rank];
     const uint32_t in = plan_rank->chunks[MSCCLPP_PLAN_INPUT], out = plan_rank->chunks[MSCCLPP_PLAN_OUTPUT];
-    alias_t alias = {plan, program, rank, block_chunks, NULL, in > out ? in : out};
+    alias_t alias = {
+        .plan = plan, .program = program, .rank = rank, .block_chunks = block_chunks, .count = in > out ? in : out};
     bool works = alias.count <= CHUNKS_MAX, in_loop = false;
 
     alias.uses = works ? calloc(alias.count + 1, sizeof(*alias.uses)) : NULL;

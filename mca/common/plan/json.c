@@ -44,10 +44,7 @@ void mscclpp_plan_arena_free(mscclpp_plan_arena_t *arena)
     free(arena);
 }
 
-/*
- * Takes memory from the newest piece only. The rest of older pieces stays unused, which keeps an allocation short.
- * Returns NULL if there is no memory or the size overflows.
- */
+/* Takes memory from the newest piece only. The rest of older pieces stays unused, which keeps an allocation short. */
 void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t size)
 {
     const size_t head_size = (sizeof(piece_t) + ALIGN - 1) / ALIGN * ALIGN;
@@ -73,7 +70,6 @@ void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t s
     return memset(memory, 0, bytes);
 }
 
-/* Also returns NULL if `object` is NULL or is no object, so that callers need not check the type first. */
 const mscclpp_json_t *mscclpp_json_get(const mscclpp_json_t *object, const char *key)
 {
     if (object == NULL || object->type != MSCCLPP_JSON_OBJECT) {
@@ -173,6 +169,7 @@ static int on_null(void *context)
     return add_value(context, MSCCLPP_JSON_NULL) != NULL;
 }
 
+/* Adds true or false: value->number is 1 or 0. */
 static int on_bool(void *context, int yes)
 {
     mscclpp_json_t *value = add_value(context, MSCCLPP_JSON_BOOL);
@@ -184,7 +181,10 @@ static int on_bool(void *context, int yes)
     return 1;
 }
 
-/* Refuses a sign, a fraction, an exponent, and more than 64 bits. */
+/*
+ * Parses an unsigned whole number. Returns false, with *number_p unchanged, for a number with a sign, a fraction or an
+ * exponent, or of more than 64 bits.
+ */
 static bool parse_unsigned(const char *text, size_t length, uint64_t *number_p)
 {
     uint64_t number = 0;
@@ -214,6 +214,7 @@ static int on_number(void *context, const char *text, size_t length)
     return value->text != NULL;
 }
 
+/* Adds a string, of which the tree keeps a copy. */
 static int on_string(void *context, const unsigned char *text, size_t length)
 {
     mscclpp_json_t *value = add_value(context, MSCCLPP_JSON_STRING);
@@ -226,8 +227,8 @@ static int on_string(void *context, const unsigned char *text, size_t length)
 }
 
 /*
- * Opens the array or object for the values that follow. The depth is limited because `open` has MSCCLPP_PLAN_MAX_DEPTH
- * entries.
+ * Adds an array or object, and opens it for the values that follow. Refuses one that is nested too deeply for
+ * builder->open. Returns 1 or 0, as the on_* functions do.
  */
 static int open_value(builder_t *builder, mscclpp_json_type_t type)
 {

@@ -18,8 +18,8 @@ mscclpp_plan_arena_t *mscclpp_plan_arena_new(void);        /* NULL if there is n
 void mscclpp_plan_arena_free(mscclpp_plan_arena_t *arena); /* NULL is allowed */
 
 /*
- * Allocates zeroed memory, aligned for any type. Returns NULL if there is none. An allocation of 0 bytes also returns
- * an address.
+ * Allocates zeroed memory for `count` objects of `size` bytes, aligned for any type. It lasts until the arena is freed.
+ * Returns NULL if there is none, or if the size overflows. An allocation of 0 bytes also returns an address.
  */
 void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t size);
 
@@ -48,7 +48,8 @@ typedef struct mscclpp_json {
  * has the same key twice is refused.
  *
  * Returns MSCCLPP_ERR_INVALID, with the fault and its place in `why`, MSCCLPP_ERR_NO_MEMORY, or
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason in `why`, if there is no yajl. Logs nothing.
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason in `why`, if there is no yajl. After an error, *root_p is unchanged, and
+ * parts of the tree may be left in the arena. Logs nothing.
  */
 mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *why,
                                     size_t why_size, mscclpp_json_t **root_p);

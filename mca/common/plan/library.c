@@ -23,7 +23,7 @@
 
 struct mscclpp_plan_library {
     char *places;               /* files and folders, separated by commas or colons */
-    bool loaded;                /* `files` holds what was read from `places` */
+    bool is_loaded;             /* `files` holds what was read from `places` */
     mscclpp_plan_file_t *files; /* once loaded, FILES_MAX entries; NULL: no memory */
     int count;
 };
@@ -31,7 +31,6 @@ struct mscclpp_plan_library {
 /* Guards all libraries and their entries. Held while files are read or proven. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Stores only the names of the places; mscclpp_plan_library_load reads the files. */
 mscclpp_plan_library_t *mscclpp_plan_library_create(const char *places)
 {
     mscclpp_plan_library_t *library = calloc(1, sizeof(*library));
@@ -75,8 +74,8 @@ void mscclpp_plan_library_destroy(mscclpp_plan_library_t *library)
 }
 
 /*
- * Replaces an earlier reason. If there is no memory for the reason, the constant one is used, so that the file stays
- * refused.
+ * Refuses a file for the reason that `format` yields, which replaces an earlier one. If there is no memory for the
+ * reason, the constant one is used, so that the file is refused in any case.
  */
 static void refuse(mscclpp_plan_file_t *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -96,9 +95,8 @@ static void refuse(mscclpp_plan_file_t *file, const char *format, ...)
 }
 
 /*
- * Refuses the file because of a report. Takes the worst finding of a report as the reason. Notes are ignored, and of
- * equally bad findings the first one is used. If there is no finding, or if memory was short, the reason says only
- * that.
+ * Refuses the file for the worst finding of a report. Notes are ignored, and of equally bad findings the first one is
+ * used. If there is no such finding, or if memory was short, the reason says only that.
  */
 static void refuse_for(mscclpp_plan_file_t *file, const mscclpp_plan_report_t *report)
 {
@@ -136,8 +134,9 @@ typedef struct {
 } survey_t;
 
 /*
- * Packets do not count as accesses here. Each block of each rank has a number of its own. Two blocks can get the same
- * number only if a plan has more blocks than kernels have; such plans are refused afterwards.
+ * Notes that the block at `place` reads or writes an item in the memory of rank `rank`, other than by packets. Each
+ * block of each rank has a number of its own. Two blocks can get the same number only if a plan has more blocks than
+ * kernels have; such plans are refused afterwards.
  */
 static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, uint32_t rank,
                         bool writes)
@@ -194,7 +193,8 @@ static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscc
     }
 }
 
-/* Operations that move no data have no shape. */
+/* Notes how the plan uses the items of one operation, and whether it combines by min or max (mscclpp_plan_visit_fn_t).
+ */
 static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                       const mscclpp_plan_op_t *pipeline)
 {
@@ -214,18 +214,12 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
     }
 }
 
-/*
- * Finds what callers have to know of a plan before they use it. The plan must have passed mscclpp_plan_check, because
- * its numbers are used as indices. Refuses a plan that has neither input nor output. file->packets_may_order_stores
- * becomes true if packets may have to order other stores. That is possible if several blocks access a chunk and one of
- * them writes it: a packet may be the only thing that tells a block that the other is done. If there is no memory to
- * find out, or if the plan is too large, it is true for every plan with packets.
- */
-static void survey_plan(mscclpp_plan_file_t *file)
+/* Finds the largest rank in blocks and in channels, and numbers the chunks of a rank. file->chunks must be known. */
+static void measure_ranks(survey_t *survey)
 {
+    mscclpp_plan_file_t *file = survey->file;
     const mscclpp_plan_t *plan = file->plan;
-    survey_t survey = {.file = file};
-    uint64_t max_chunks[MSCCLPP_PLAN_BUFFERS] = {0, 0, 0}, all_chunks;
+    uint64_t max_chunks[MSCCLPP_PLAN_BUFFERS] = {0, 0, 0};
 
     for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
         const mscclpp_plan_rank_t *rank = &plan->ranks[rank_number];
@@ -238,7 +232,6 @@ static void survey_plan(mscclpp_plan_file_t *file)
         }
     }
     /* Input and output may overlap, so both get as many numbers as the larger of them may have chunks. */
-    file->chunks = mscclpp_plan_block_chunks(plan);
     max_chunks[MSCCLPP_PLAN_INPUT] = max_chunks[MSCCLPP_PLAN_INPUT] > max_chunks[MSCCLPP_PLAN_OUTPUT]
                                          ? max_chunks[MSCCLPP_PLAN_INPUT]
                                          : max_chunks[MSCCLPP_PLAN_OUTPUT];
@@ -247,9 +240,27 @@ static void survey_plan(mscclpp_plan_file_t *file)
     }
     max_chunks[MSCCLPP_PLAN_OUTPUT] = max_chunks[MSCCLPP_PLAN_INPUT];
     for (int type = 0; type < MSCCLPP_PLAN_BUFFERS; ++type) {
-        survey.starts[type] = survey.rank_chunks;
-        survey.rank_chunks += max_chunks[type];
+        survey->starts[type] = survey->rank_chunks;
+        survey->rank_chunks += max_chunks[type];
     }
+}
+
+/*
+ * Finds what callers have to know of a plan before they use it. The plan must have passed mscclpp_plan_check, because
+ * its numbers are used as indices. Refuses a plan that has neither input nor output.
+ *
+ * file->packets_may_order_stores becomes true if packets may have to order other stores. That is possible if several
+ * blocks access a chunk and one of them writes it: a packet may be the only thing that tells a block that the other is
+ * done. If there is no memory to find out, or if the plan is too large, it is true for every plan with packets.
+ */
+static void survey_plan(mscclpp_plan_file_t *file)
+{
+    const mscclpp_plan_t *plan = file->plan;
+    survey_t survey = {.file = file};
+    uint64_t all_chunks;
+
+    file->chunks = mscclpp_plan_block_chunks(plan);
+    measure_ranks(&survey);
     all_chunks = survey.rank_chunks * plan->rank_count;
     file->unit = plan->alignment % MSCCLPP_DEV_UNIT == 0 ? plan->alignment : MSCCLPP_DEV_UNIT;
     if (file->chunks == 0) {
@@ -289,8 +300,9 @@ static void make_label(mscclpp_plan_file_t *file)
 }
 
 /*
- * Checks the file without a simulation, which is left to a plan's first use. file->plan stays NULL if the file cannot
- * be read. A file that is refused or has no plan is never used. The caller holds the lock.
+ * Reads and checks a file, of which only the path is set, and fills in the other fields. The simulation is left to the
+ * plan's first use. Refuses the file if it has a fault; file->plan is NULL if it cannot be read. The caller holds the
+ * lock.
  */
 static void read_and_check(mscclpp_plan_file_t *file)
 {
@@ -397,10 +409,6 @@ static bool add_folder(mscclpp_plan_library_t *library, const char *folder)
     return count >= 0;
 }
 
-/*
- * The lock makes other threads wait until the first load is complete. Lack of memory for the list is logged once; the
- * library then has no files.
- */
 int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file_t **files_p)
 {
     char *strtok_state = NULL;
@@ -410,8 +418,8 @@ int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file
         return 0;
     }
     pthread_mutex_lock(&lock);
-    if (!library->loaded) {
-        library->loaded = true;
+    if (!library->is_loaded) {
+        library->is_loaded = true;
         library->files = calloc(FILES_MAX, sizeof(*library->files));
         if (library->files == NULL) {
             mscclpp_error("no memory for execution plans");
@@ -454,7 +462,7 @@ static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
  */
 static void simulate(mscclpp_plan_file_t *file, bool is_full)
 {
-    const mscclpp_plan_sim_options_t options = {is_full ? MSCCLPP_PLAN_LAUNCHES : 1, 1};
+    const mscclpp_plan_sim_options_t options = {.launches = is_full ? MSCCLPP_PLAN_LAUNCHES : 1, .seed = 1};
     mscclpp_plan_sim_stats_t stats;
     mscclpp_plan_report_t report;
     bool is_right;

@@ -52,8 +52,9 @@ mscclpp_plan_library_t *mscclpp_plan_library_create(const char *places);
 void mscclpp_plan_library_destroy(mscclpp_plan_library_t *library); /* NULL is allowed */
 
 /*
- * Returns the number of files, and sets *files_p to their list, whose entries are never moved. The first call reads and
- * checks the files. Thread-safe. A NULL library has no files.
+ * Returns the number of files, and sets *files_p to their list, whose entries are never moved. The library owns the
+ * list. The first call reads and checks the files; other threads wait meanwhile. If there is no memory for the list,
+ * that call logs it, and the library has no files. A NULL library has none, either.
  */
 int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file_t **files_p);
 

@@ -11,7 +11,7 @@
 /*
  * Reads up to the end of the file, or up to a read error, which the caller has to find with ferror. The size of the
  * file may change meanwhile, so it is not asked for. The caller frees *text_p, which has *size_p bytes and no
- * terminating zero.
+ * terminating zero. A failure is in the report, and *text_p is then unchanged.
  */
 static mscclpp_status_t read_all(FILE *file, mscclpp_plan_report_t *report, char **text_p, size_t *size_p)
 {

@@ -140,8 +140,8 @@ static bool is_same_item(const mscclpp_plan_item_t *first, const mscclpp_plan_it
 }
 
 /*
- * Puts to other nodes become steps that ask the proxy; successive puts of one size become one step. Each put has its
- * own channel: mscclpp_plan_check has checked that channel i leads to the rank of target i.
+ * Appends the steps that ask the proxy for an operation's puts to other nodes. Successive puts of one size become one
+ * step. Each put has its own channel: mscclpp_plan_check has checked that channel i leads to the rank of target i.
  */
 static void lower_port_puts(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -169,8 +169,9 @@ static void lower_port_puts(lowering_t *state, const mscclpp_plan_op_t *op, cons
 }
 
 /*
- * Handles only the targets on this node; lower_port_puts handles the others. Successive pairs with the same source
- * become one step, which reads the source once.
+ * Appends the steps of an operation that copies each source to its own target. Handles only the targets on this node;
+ * lower_port_puts handles the others. Successive pairs with the same source become one step, which reads the source
+ * once.
  */
 static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -460,12 +461,9 @@ static void look_for_input_target(void *context, mscclpp_plan_place_t place, msc
     }
 }
 
-/*
- * Packets that order other stores (`orders`) forbid fusing, which relies on the opposite (fuse.c). *program is empty
- * after a failure. Logs nothing.
- */
-mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks, bool orders,
-                                    mscclpp_plan_program_t *program, const char **why_p)
+/* Packets that order other stores forbid fusing, which relies on the opposite (fuse.c). */
+mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks,
+                                    bool packets_order_stores, mscclpp_plan_program_t *program, const char **why_p)
 {
     lowering_t state = {.plan = plan, .rank = rank, .far_ranks = far_ranks, .program = program};
     const mscclpp_plan_rank_t *plan_rank = &plan->ranks[rank];
@@ -484,7 +482,7 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
          ++block_index) {
         program->starts[block_index] = state.block_start = current_position(program);
         lower_block(&state, &plan_rank->blocks[block_index]);
-        if (!orders && !state.no_memory) {
+        if (!packets_order_stores && !state.no_memory) {
             mscclpp_plan_fuse(plan, rank, mscclpp_plan_block_chunks(plan), keeps_input, program, state.block_start);
         }
     }
@@ -512,7 +510,21 @@ typedef struct {
     bool has_packets;   /* packets go through ports to other nodes */
 } reach_t;
 
-/* Stores the last access that is not possible. */
+/* Returns true if some rank of a switch channel is on another node than the rank that has it. */
+static bool spans_nodes(const reach_t *reach, const mscclpp_plan_group_t *group, int own_node)
+{
+    for (uint32_t i = 0; i < group->count; ++i) {
+        if (reach->node_of[group->ranks[i]] != own_node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Looks for an access of an operation that cannot reach another node (mscclpp_plan_visit_fn_t). reach->why becomes the
+ * reason of the last one. Also notes packets that go to other nodes.
+ */
 static void check_reach(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
 {
@@ -526,10 +538,8 @@ static void check_reach(void *context, mscclpp_plan_place_t place, mscclpp_plan_
         const mscclpp_plan_item_t *item = i < op->src_count ? &op->src[i] : &op->dst[i - op->src_count];
 
         if (item->where == MSCCLPP_PLAN_MULTICAST) {
-            for (uint32_t j = 0; j < rank->groups[item->group].count; ++j) {
-                if (reach->node_of[rank->groups[item->group].ranks[j]] != own_node) {
-                    reach->why = "a switch channel joins ranks of several nodes";
-                }
+            if (spans_nodes(reach, &rank->groups[item->group], own_node)) {
+                reach->why = "a switch channel joins ranks of several nodes";
             }
         } else if (item->where == MSCCLPP_PLAN_REMOTE && reach->node_of[item->rank] != own_node) {
             reach->why = is_over_port ? reach->why : "a rank accesses memory of another node otherwise than by a port";
@@ -553,10 +563,7 @@ const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node
     return reach.why;
 }
 
-/*
- * All ranks must use the same offsets, so the largest scratch of all ranks counts. Packets (protocol LL) take twice the
- * bytes. With two halves, *half_p is the size of one half, and the result is the size of both.
- */
+/* The largest scratch of all ranks counts. Packets (protocol LL) take twice the bytes. */
 uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk, uint64_t *half_p)
 {
     uint64_t max_chunks = 0, bytes;

@@ -14,15 +14,15 @@
  * far_ranks[r] says that rank r is on another node, so its memory cannot be accessed; NULL: no rank is. Channels to
  * such ranks must be port channels. Between ranks of one node, blocks do the work that the plan gives to a proxy.
  *
- * `orders` says that packets have to order other stores; the simulation of the plan notes this as `packet-order`. If it
- * is not set, steps that change no result are removed (mscclpp_plan_fuse).
+ * `packets_order_stores` says that packets have to order other stores; the simulation of the plan notes this as
+ * `packet-order`. If it is not set, steps that change no result are removed (mscclpp_plan_fuse).
  *
  * Returns MSCCLPP_ERR_NOT_SUPPORTED, with a constant text in *why_p, if the plan exceeds the limits of kernels, or
- * MSCCLPP_ERR_NO_MEMORY. After a failure there is nothing to destroy; otherwise the caller destroys the program by
- * mscclpp_plan_program_destroy.
+ * MSCCLPP_ERR_NO_MEMORY. After a failure *program is empty, and nothing has been logged. Otherwise the caller destroys
+ * the program by mscclpp_plan_program_destroy.
  */
-mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks, bool orders,
-                                    mscclpp_plan_program_t *program, const char **why_p);
+mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks,
+                                    bool packets_order_stores, mscclpp_plan_program_t *program, const char **why_p);
 
 /*
  * Returns the signal slot of a rank's channel, which is its number among the memory and port channels of the rank

@@ -48,7 +48,7 @@ static uint32_t larger(uint32_t one, uint32_t other)
 
 /*
  * Gives all blocks the same amount of memory, enough for the longest program, so that kernels find a block's copy by
- * multiplication. Returns 0 if a block has more entries than kernels have room for.
+ * multiplication.
  */
 uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, mscclpp_dev_plan_args_t *args)
 {

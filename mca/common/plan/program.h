@@ -22,6 +22,7 @@ typedef struct {
     bool works_in_place;  /* the program can also serve calls in place (mscclpp_plan_works_in_place) */
 } mscclpp_plan_program_t;
 
+/* Frees the lists of a program, which is then empty. The lists may be NULL. */
 void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
 
 /* Returns the largest number of chunks that a step of the program moves, or that a loop goes over. */
@@ -41,7 +42,10 @@ void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank
  */
 uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, mscclpp_dev_plan_args_t *args);
 
-/* Writes the programs of all blocks in that form. mscclpp_plan_program_measure has set the fields of `args`. */
+/*
+ * Writes the programs of all blocks in that form. `to` has room for the bytes that mscclpp_plan_program_measure has
+ * returned, which also has set the fields of `args`.
+ */
 void mscclpp_plan_program_pack(const mscclpp_plan_program_t *program, const mscclpp_dev_plan_args_t *args, void *to);
 
 #endif

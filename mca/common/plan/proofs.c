@@ -93,10 +93,7 @@ static void make_folders(char *path)
     }
 }
 
-/*
- * Writes a temporary file and renames it, so that other processes see either the whole proof or none. A failure is
- * ignored: a later process then simulates the plan again.
- */
+/* Writes a temporary file and renames it, so that other processes see either the whole proof or none. */
 void mscclpp_plan_proof_keep(const mscclpp_plan_t *plan, const char *kind)
 {
     char path[PATH_MAX], temporary[PATH_MAX + 8], line[LINE];

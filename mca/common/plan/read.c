@@ -51,6 +51,7 @@ static bool grow_table(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t m
     return true;
 }
 
+/* Appends ids to a table, in memory of the plan. Refuses a table that would get too long. */
 static bool append_ids(mscclpp_plan_reader_t *reader, mscclpp_plan_table_t *table, const uint32_t *ids, uint32_t count)
 {
     if (table->count + count > MSCCLPP_PLAN_MAX_TABLE) {
@@ -66,7 +67,11 @@ static bool append_ids(mscclpp_plan_reader_t *reader, mscclpp_plan_table_t *tabl
     return true;
 }
 
-/* Each entry is {type, numbers}. Type t has tables[t]. Only the first `type_count` channel types are allowed. */
+/*
+ * Reads the list by which a block numbers its channels or remote buffers. Each entry names a channel type, under
+ * `type_key`, and positions in the rank's list, under `numbers_key`. The positions are appended to the table of the
+ * type. Only the first `type_count` channel types are allowed.
+ */
 static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, const char *list,
                         const char *type_key, const char *numbers_key, int type_count, mscclpp_plan_table_t *tables)
 {
@@ -241,6 +246,27 @@ static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obj
     return true;
 }
 
+/* Reads the remote buffers of a rank from their list. */
+static bool read_remotes(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, mscclpp_plan_rank_t *rank)
+{
+    uint32_t i = 0;
+
+    if (array->count > MSCCLPP_PLAN_MAX_TABLE) {
+        return mscclpp_plan_refuse(reader, "limit", "%u remote buffers; the most is %d", array->count,
+                                   MSCCLPP_PLAN_MAX_TABLE);
+    }
+    if (!mscclpp_plan_allocate(reader, array->count, sizeof(*rank->remotes), &rank->remotes)) {
+        return false;
+    }
+    for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
+        if (!read_remote(reader, value, &rank->remotes[i++])) {
+            return false;
+        }
+    }
+    rank->remote_count = i;
+    return true;
+}
+
 /* Reads the semaphores of a rank. The list is optional. */
 static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
@@ -270,45 +296,13 @@ static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t 
     return true;
 }
 
-/* Reads one rank. The reader's place must be the rank, and moves on to its blocks. */
-static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
+/* Reads the blocks of a rank. The reader's place is the rank at first, and then each of its blocks. */
+static bool read_blocks(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
-    static const char *const keys[] = {"input_chunks", "output_chunks", "scratch_chunks"};
-    const mscclpp_json_t *array;
-    uint32_t id = 0, i = 0;
+    const mscclpp_json_t *array =
+        mscclpp_plan_find_required(reader, object, "a rank", "threadblocks", MSCCLPP_JSON_ARRAY);
     int rank_number = reader->place.rank;
 
-    if (!check_object(reader, "gpus", object) ||
-        !mscclpp_plan_read_number32(reader, object, "a rank", "id", MSCCLPP_PLAN_MAX_TABLE, &id)) {
-        return false;
-    }
-    if (id != (uint32_t)rank_number) {
-        return mscclpp_plan_refuse(reader, "position", "its \"id\" is %u and has to be its position", id);
-    }
-    for (int type = 0; type < MSCCLPP_PLAN_BUFFERS; ++type) {
-        if (!mscclpp_plan_read_number32(reader, object, "a rank", keys[type], MSCCLPP_PLAN_MAX_CHUNKS,
-                                        &rank->chunks[type])) {
-            return false;
-        }
-    }
-    array = mscclpp_plan_find_required(reader, object, "a rank", "remote_buffers", MSCCLPP_JSON_ARRAY);
-    if (array == NULL || !read_channels(reader, object, rank) || !read_semaphores(reader, object, rank)) {
-        return false;
-    }
-    if (array->count > MSCCLPP_PLAN_MAX_TABLE) {
-        return mscclpp_plan_refuse(reader, "limit", "%u remote buffers; the most is %d", array->count,
-                                   MSCCLPP_PLAN_MAX_TABLE);
-    }
-    if (!mscclpp_plan_allocate(reader, array->count, sizeof(*rank->remotes), &rank->remotes)) {
-        return false;
-    }
-    for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
-        if (!read_remote(reader, value, &rank->remotes[i++])) {
-            return false;
-        }
-    }
-    rank->remote_count = i;
-    array = mscclpp_plan_find_required(reader, object, "a rank", "threadblocks", MSCCLPP_JSON_ARRAY);
     if (array == NULL) {
         return false;
     }
@@ -325,6 +319,31 @@ static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *objec
         }
     }
     return true;
+}
+
+/* Reads one rank. The reader's place must be the rank, and moves on to its blocks. */
+static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
+{
+    static const char *const keys[] = {"input_chunks", "output_chunks", "scratch_chunks"};
+    const mscclpp_json_t *remotes;
+    uint32_t id = 0;
+
+    if (!check_object(reader, "gpus", object) ||
+        !mscclpp_plan_read_number32(reader, object, "a rank", "id", MSCCLPP_PLAN_MAX_TABLE, &id)) {
+        return false;
+    }
+    if (id != (uint32_t)reader->place.rank) {
+        return mscclpp_plan_refuse(reader, "position", "its \"id\" is %u and has to be its position", id);
+    }
+    for (int type = 0; type < MSCCLPP_PLAN_BUFFERS; ++type) {
+        if (!mscclpp_plan_read_number32(reader, object, "a rank", keys[type], MSCCLPP_PLAN_MAX_CHUNKS,
+                                        &rank->chunks[type])) {
+            return false;
+        }
+    }
+    remotes = mscclpp_plan_find_required(reader, object, "a rank", "remote_buffers", MSCCLPP_JSON_ARRAY);
+    return remotes != NULL && read_channels(reader, object, rank) && read_semaphores(reader, object, rank) &&
+           read_remotes(reader, remotes, rank) && read_blocks(reader, object, rank);
 }
 
 /* Reads a bool into *flag_p. If the key is absent and not required, *flag_p is unchanged. */
@@ -344,7 +363,7 @@ static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
 }
 
 /*
- * Defaults of optional keys:
+ * Reads the values of the plan as a whole. Optional keys have these defaults:
  * - threads in a block: 1024, the most that a GPU allows;
  * - alignment of chunks: 16 bytes;
  * - messages: any size;
@@ -393,8 +412,8 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
 }
 
 /*
- * The plan is for the GPUs at these bus addresses, one for each rank. The key is optional, and is an extension that
- * MSCCL++ does not know.
+ * Reads the bus addresses of the GPUs that the plan is for, one for each rank. The key is optional, and is an extension
+ * that MSCCL++ does not know.
  */
 static bool read_gpu_addresses(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
@@ -483,11 +502,7 @@ static uint64_t digest_of(const char *text, size_t size)
     return digest * 0x9e3779b97f4a7c15u;
 }
 
-/*
- * Returns MSCCLPP_ERR_INVALID for a text with a fault, MSCCLPP_ERR_NOT_SUPPORTED if yajl is missing, or
- * MSCCLPP_ERR_NO_MEMORY. All of them are in the report. The plan owns its arena, so mscclpp_plan_free frees everything
- * at once.
- */
+/* The plan owns its arena, so mscclpp_plan_free frees everything at once. */
 mscclpp_status_t mscclpp_plan_parse(const char *text, size_t size, mscclpp_plan_report_t *report,
                                     mscclpp_plan_t **plan_p)
 {

@@ -104,7 +104,6 @@ bool mscclpp_plan_read_number32(mscclpp_plan_reader_t *reader, const mscclpp_jso
     return true;
 }
 
-/* Reports the whole list if the word is not in it, and returns false with *choice_p negative. */
 bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                               const char *key, const char *const *words, int *choice_p)
 {
@@ -125,10 +124,6 @@ bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_
     return mscclpp_plan_refuse(reader, "word", "\"%s\" is \"%.40s\"; allowed are: %s", key, value->text, allowed);
 }
 
-/*
- * Yields an empty result if the array is missing but not required, and after a failure. A failure is reported, or
- * reader->no_memory is set.
- */
 bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                                const char *key, uint32_t largest, uint32_t max_count, bool is_needed,
                                uint32_t **numbers_p, uint32_t *count_p)
@@ -166,10 +161,7 @@ bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json
     return true;
 }
 
-/*
- * Ignores unknown keys, except the keys below, because those would change the meaning of the plan. Reports the first of
- * them, and returns false. A value that is no object has no keys, and is accepted here.
- */
+/* The keys below would change the meaning of the plan. Reports the first of them. */
 bool mscclpp_plan_check_keys(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object)
 {
     static const char *const generation_1[] = {"inputChunks", "outputChunks", "scratchChunks", "chunkGroups", "i_cids",

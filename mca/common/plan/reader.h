@@ -41,15 +41,15 @@ bool mscclpp_plan_read_number32(mscclpp_plan_reader_t *reader, const mscclpp_jso
                                 const char *key, uint32_t largest, uint32_t *number_p);
 
 /*
- * Reads one of `words`, a list that ends with NULL, and sets *choice_p to its position. Any other word is refused, and
- * *choice_p is then -1. The key is required.
+ * Reads one of `words`, a list that ends with NULL, and sets *choice_p to its position. Any other word is refused with
+ * the whole list, and *choice_p is then -1. The key is required; if it is absent, *choice_p is unchanged.
  */
 bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                               const char *key, const char *const *words, int *choice_p);
 
 /*
  * Reads an array of at most `max_count` whole numbers up to `largest`, into memory of the plan. If the array is absent
- * and not `is_needed`, it counts as empty, and *numbers_p is NULL.
+ * and not `is_needed`, it counts as empty. *numbers_p is then NULL and *count_p 0, and also after a failure.
  */
 bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                                const char *key, uint32_t largest, uint32_t max_count, bool is_needed,
@@ -61,7 +61,10 @@ bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json
  */
 bool mscclpp_plan_allocate(mscclpp_plan_reader_t *reader, size_t count, size_t size, void *memory_p);
 
-/* Checks that no key of an object is one that only other generations of the format have. Other types pass. */
+/*
+ * Refuses an object with a key that only other generations of the format have. Other unknown keys are ignored. A value
+ * that is no object passes.
+ */
 bool mscclpp_plan_check_keys(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object);
 
 /*

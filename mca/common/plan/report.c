@@ -106,10 +106,6 @@ bool mscclpp_plan_add_finding(mscclpp_plan_report_t *report, mscclpp_plan_kind_t
     return true;
 }
 
-/*
- * Appends a line to the last finding that was kept. Must therefore be called only directly after
- * mscclpp_plan_add_finding has returned true. Without memory, only the new line is lost.
- */
 void mscclpp_plan_explain(mscclpp_plan_report_t *report, const char *format, ...)
 {
     mscclpp_plan_finding_t *finding;

@@ -50,16 +50,16 @@ void mscclpp_plan_report_destroy(mscclpp_plan_report_t *report);
 
 /*
  * Adds a finding. Returns true if the finding was stored. It is not stored if the report is full, or has a finding of
- * that kind, rule and place already. The text may have words from the file; unprintable characters are replaced.
- * place.name is copied.
+ * that kind, rule and place already. `rule` must be a constant. The text may have words from the file; unprintable
+ * characters are replaced. place.name is copied.
  */
 bool mscclpp_plan_add_finding(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
                               mscclpp_plan_place_t place, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
 /*
- * Adds a line to the schedule of the last finding that was stored. Must be called only if mscclpp_plan_add_finding
- * returned true.
+ * Adds a line to the schedule of the last finding. Must be called only directly after mscclpp_plan_add_finding has
+ * returned true. If there is no memory, only the new line is lost.
  */
 void mscclpp_plan_explain(mscclpp_plan_report_t *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

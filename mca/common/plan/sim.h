@@ -344,7 +344,10 @@ bool mscclpp_sim_source_covers(const mscclpp_sim_t *sim, const mscclpp_sim_block
  * `event` of the entry unset; the function sets them from the block.
  */
 void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t channel, mscclpp_sim_entry_t entry);
-/* Executes the proxy's next request. Returns false, with nothing done, if there is no request or no memory. */
+/*
+ * Executes the proxy's next request. Returns false, with nothing done, if there is no request, or no memory to begin
+ * it. Returns true if memory runs out later.
+ */
 bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy);
 /*
  * Delivers a signal over channel `channel` of rank `rank` to the other end of the channel, if it has one. The sender's

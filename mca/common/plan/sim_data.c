@@ -38,9 +38,11 @@ static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
 }
 
 /*
- * Packets take two cells each. If the scratch has two halves, launches use them in turn, beginning with the first
- * half. The caller increments the index for further elements. This is valid even where scratch chunks wrap around,
- * because a turn of a pipeline never extends past their end (wrap_bytes in simulate.c).
+ * Returns the cell of element `first_element` of an item in the memory of rank `rank_number`, in a launch. With
+ * `are_packets`, it is the first of the two cells that each packet takes. If the scratch has two halves, launches use
+ * them in turn, beginning with the first half. The caller increments the result for further elements. This is valid
+ * even where scratch chunks wrap around, because a turn of a pipeline never extends past their end (wrap_bytes in
+ * simulate.c).
  */
 static size_t first_cell_of(const mscclpp_sim_t *sim, uint32_t launch, uint32_t rank_number,
                             const mscclpp_plan_item_t *item, uint64_t first_element, bool are_packets)
@@ -71,15 +73,6 @@ static mscclpp_sim_map_t thread_map_of(const mscclpp_plan_op_t *op, const mscclp
                    mscclpp_plan_takes_packets(shape->dst0)
                ? MSCCLPP_SIM_PACKET
                : MSCCLPP_SIM_PLAIN;
-}
-
-/*
- * Returns true if the proxy carries out the operation. A proxy moves data in place of the block if the targets are
- * reached by ports. The first target is enough: an operation that puts over ports has targets of peers only.
- */
-static bool is_done_by_proxy(const mscclpp_plan_op_t *op)
-{
-    return op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 && op->dst[0].where == MSCCLPP_PLAN_REMOTE;
 }
 
 /* Stops at the first missing packet, and stores its cell in block->missing_cell for the explanation of a deadlock. */
@@ -156,14 +149,14 @@ static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_ac
         know[i] = entry;
     }
     end = mscclpp_sim_end_time(sim, actor);
-    *packet = (mscclpp_sim_packet_t){1,
-                                     actor->agent,
-                                     actor->clock,
-                                     actor->synced,
-                                     (uint32_t)length,
-                                     know,
-                                     end,
-                                     end + (sim->cost != NULL ? sim->cost->latency : 0)};
+    *packet = (mscclpp_sim_packet_t){.references = 1,
+                                     .agent = actor->agent,
+                                     .clock = actor->clock,
+                                     .synced = actor->synced,
+                                     .length = (uint32_t)length,
+                                     .know = know,
+                                     .sent = end,
+                                     .comes = end + (sim->cost != NULL ? sim->cost->latency : 0)};
     return packet;
 }
 
@@ -201,7 +194,8 @@ static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const
              * The sender itself: all of its threads have reached its last nop, and the threads that sent these packets
              * have come further.
              */
-            known = (mscclpp_sim_know_t){0, packet->synced, packet->clock, packet->length};
+            known = (mscclpp_sim_know_t){
+                .full = packet->synced, .partial = packet->clock, .partial_threads = packet->length};
         }
         later = &actor->later[i];
         thread = &actor->thread[i];
@@ -243,7 +237,7 @@ static uint32_t sender_of(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *
  */
 static void learn_from_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t first_cell, uint64_t count)
 {
-    packet_run_t run = {NULL, 0, 0, 0, true};
+    packet_run_t run = {.is_aligned = true};
 
     for (uint64_t element = 0; element < count; ++element) {
         const mscclpp_sim_cell_t *cell = &sim->cells[first_cell + 2 * element];
@@ -252,7 +246,8 @@ static void learn_from_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, si
             if (run.packet != NULL) {
                 learn_from_run(sim, actor, &run);
             }
-            run = (packet_run_t){cell->packet, sender_of(sim, cell->packet), element, 0, true};
+            run = (packet_run_t){
+                .packet = cell->packet, .block = sender_of(sim, cell->packet), .first = element, .is_aligned = true};
         }
         ++run.count;
         run.is_aligned = run.is_aligned && cell->write.position == element;
@@ -325,8 +320,8 @@ static void write_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
 }
 
 /*
- * Packets that the operation reads must have arrived. The block learns from a source's packets before it sends its own
- * packets, because those pass on all that the block knows.
+ * Executes an operation that copies each source to its own target. Packets that it reads must have arrived. The block
+ * learns from a source's packets before it sends its own packets, because those pass on all that the block knows.
  */
 static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                        const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
@@ -353,8 +348,9 @@ static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
 }
 
 /*
- * Packets that the operation reads must have arrived. The block learns from them before it creates its own packets,
- * because those pass on all that the block knows.
+ * Executes an operation that combines all sources and stores the result to all targets. Packets that it reads must have
+ * arrived. The block learns from them before it creates its own packets, because those pass on all that the block
+ * knows.
  */
 static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                     const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
@@ -429,7 +425,7 @@ void mscclpp_sim_do_data(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
     mscclpp_sim_map_t map = thread_map_of(op, shape);
 
-    if (is_done_by_proxy(op)) {
+    if (mscclpp_plan_puts_over_ports(op)) {
         ask_proxy(sim, block, op);
     } else if (shape->paired) {
         move_pairs(sim, block, op, shape, map);

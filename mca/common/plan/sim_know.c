@@ -158,7 +158,8 @@ void mscclpp_sim_tell_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *acto
 }
 
 /*
- * Facts are about the threads of packet operations, so only accesses with the map MSCCLPP_SIM_PACKET can be among them.
+ * Returns true if the thread at `position` knows of an earlier access from a packet that it has read. Facts are about
+ * the threads of packet operations, so only accesses with the map MSCCLPP_SIM_PACKET can be among them.
  */
 static bool has_fact(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier, uint32_t position)
 {

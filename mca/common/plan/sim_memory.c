@@ -12,8 +12,9 @@ enum {
 };
 
 /*
- * Moves the start of one of the two buffers, so that the smaller buffer becomes this rank's part of the larger one. The
- * former cells of the moved buffer stay unused. For collectives that MPI does not have, nothing is moved.
+ * Lets a rank's input and output overlap, as in a call in place. Moves the start of one of the two buffers, so that the
+ * smaller buffer becomes this rank's part of the larger one. The former cells of the moved buffer stay unused. For
+ * collectives that MPI does not have, nothing is moved.
  */
 static void overlay_buffers(mscclpp_sim_t *sim, uint32_t rank_number, uint64_t in_chunks, uint64_t out_chunks)
 {
@@ -32,15 +33,15 @@ static void overlay_buffers(mscclpp_sim_t *sim, uint32_t rank_number, uint64_t i
         rank->base[MSCCLPP_PLAN_OUTPUT] =
             rank->base[MSCCLPP_PLAN_INPUT] + rank_number * out_chunks * sim->cells_per_chunk;
         break;
-    default:
+    case MSCCLPP_PLAN_SENDRECV:
+    case MSCCLPP_PLAN_TEST:
+    case MSCCLPP_PLAN_CUSTOM:
+    case MSCCLPP_PLAN_COLLECTIVES:
         break;
     }
 }
 
-/*
- * Puts the cells of all ranks into one array. Returns false if there are more than MAX_CELLS cells, or if there is no
- * memory (sim->no_memory).
- */
+/* Puts the cells of all ranks into one array, of at most MAX_CELLS. */
 bool mscclpp_sim_layout(mscclpp_sim_t *sim)
 {
     const mscclpp_plan_t *plan = sim->plan;
@@ -219,8 +220,8 @@ static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, msccl
 }
 
 /*
- * Applications may read cells that nothing has written, because they read the whole output; check_results reports what
- * is wrong there. After MAX_FAULTS faults, nothing is reported.
+ * Reports a read of a cell that no operation of launch `launch` has written. Applications may read such cells, because
+ * they read the whole output; check_results reports what is wrong there. After MAX_FAULTS faults, nothing is reported.
  */
 static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index)
 {
@@ -268,9 +269,10 @@ mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_acto
 }
 
 /*
+ * Writes one cell. `packet` is the record of the packet, to which the cell gets a reference, or NULL for a plain store.
+ *
  * Reports earlier accesses that nothing orders before the write: the last write, and the reads since then. These reads
- * are then forgotten: a later write that is ordered after this one is ordered after them, too. `packet` is the record
- * of the packet, to which the cell gets a reference, or NULL for a plain store.
+ * are then forgotten: a later write that is ordered after this one is ordered after them, too.
  */
 static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
                   mscclpp_sim_thread_t thread, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)

@@ -70,9 +70,9 @@ void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank_number, int type, uin
 }
 
 /*
- * Cells without a packet of the request's launch are read but not moved, because the receiver would not accept them as
- * packets. The proxy has one thread, which reads packets as plain data. It does not wait for them, so the packets order
- * nothing for it. Without memory, sim->no_memory ends the run.
+ * Moves the packets of a request unchanged. Cells without a packet of the request's launch are read but not moved,
+ * because the receiver would not accept them as packets. The proxy has one thread, which reads packets as plain data.
+ * It does not wait for them, so the packets order nothing for it. Without memory, sim->no_memory ends the run.
  */
 static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const mscclpp_sim_entry_t *entry)
 {
@@ -86,9 +86,14 @@ static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const msccl
         sim->no_memory = true;
         return;
     }
-    *packet = (mscclpp_sim_packet_t){
-        1,    proxy->actor.agent, proxy->actor.clock, proxy->actor.clock, (uint32_t)entry->elements,
-        know, entry->time,        proxy->actor.time};
+    *packet = (mscclpp_sim_packet_t){.references = 1,
+                                     .agent = proxy->actor.agent,
+                                     .clock = proxy->actor.clock,
+                                     .synced = proxy->actor.clock,
+                                     .length = (uint32_t)entry->elements,
+                                     .know = know,
+                                     .sent = entry->time,
+                                     .comes = proxy->actor.time};
     for (size_t i = 0; i < entry->elements; ++i) {
         const mscclpp_sim_thread_t thread = {(uint32_t)i, MSCCLPP_SIM_ALONE};
         bool is_packet = mscclpp_sim_has_packet(sim, entry->from + 2 * i, entry->launch);
@@ -104,8 +109,7 @@ static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const msccl
 
 /*
  * The proxy first learns what the block knew when it made the request, so that its actions are ordered after all
- * earlier actions of the block. Returns false if there is no request, or if memory ran out before. If it runs out while
- * the request is executed, returns true, and sim->no_memory ends the run.
+ * earlier actions of the block.
  */
 bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
 {
@@ -141,7 +145,8 @@ bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
         }
     }
     if (entry->is_signal) {
-        signal = (mscclpp_sim_signal_t){proxy->actor.now, entry->event.block, entry->time, proxy->actor.time};
+        signal = (mscclpp_sim_signal_t){
+            .know = proxy->actor.now, .block = entry->event.block, .sent = entry->time, .comes = proxy->actor.time};
         mscclpp_sim_deliver(sim, proxy->rank, MSCCLPP_PLAN_PORT, proxy->channel, signal);
     }
     free(entry->know);

@@ -5,8 +5,8 @@
 #include "mca/common/plan/sim_run.h"
 
 /*
- * Makes the state of a rank's channels. `proxies` are the proxies of the rank's port channels, in the run's list.
- * Returns false if there is no memory; free_run frees what was allocated.
+ * Makes the state of a rank's channels and semaphores. `proxies` are the proxies of the rank's port channels, in the
+ * run's list. Returns false if there is no memory; free_run frees what was allocated.
  */
 static bool init_channels(mscclpp_sim_t *sim, uint32_t rank_number, mscclpp_sim_proxy_t *proxies)
 {
@@ -35,7 +35,8 @@ static bool init_channels(mscclpp_sim_t *sim, uint32_t rank_number, mscclpp_sim_
 }
 
 /*
- * Numbers the actors: first all blocks, then the applications of all ranks, then all proxies. Returns false if there is
+ * Allocates the state of a run, but no cells. Numbers the actors: first all blocks, then the applications of all ranks,
+ * then all proxies. Returns false if there is
  * no memory; free_run frees what was allocated.
  */
 static bool allocate_run(mscclpp_sim_t *sim)
@@ -193,7 +194,8 @@ static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 }
 
 /*
- * Reports a deadlock if no actor can move and a rank has not ended. After MAX_FAULTS faults or without memory, the run
+ * Starts all ranks, and gives the actors turns until none can do anything or there are MAX_FAULTS faults. Reports a
+ * deadlock if no actor can move and a rank has not ended. After MAX_FAULTS faults or without memory, the run
  * is incomplete, so a deadlock is not reported. `random` is as in mscclpp_sim_run.
  */
 static void run(mscclpp_sim_t *sim, uint64_t random)

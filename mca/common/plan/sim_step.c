@@ -16,6 +16,7 @@ static bool begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msccl
     return mscclpp_sim_tick(sim, &block->actor, event);
 }
 
+/* Returns true if a signal has arrived on each channel of a wait. */
 static bool is_wait_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -77,8 +78,10 @@ static void take_signals(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
 static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     double end = mscclpp_sim_end_time(sim, &block->actor);
-    mscclpp_sim_signal_t signal = {block->actor.now, block->actor.agent, end,
-                                   end + (sim->cost != NULL ? sim->cost->latency : 0)};
+    mscclpp_sim_signal_t signal = {.know = block->actor.now,
+                                   .block = block->actor.agent,
+                                   .sent = end,
+                                   .comes = end + (sim->cost != NULL ? sim->cost->latency : 0)};
 
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         if (op->channel_type == MSCCLPP_PLAN_PORT) {
@@ -90,6 +93,7 @@ static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
     }
 }
 
+/* Returns true if the proxies of all channels of an operation have executed all that was asked of them. */
 static bool is_flushed(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -102,6 +106,7 @@ static bool is_flushed(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bloc
     return true;
 }
 
+/* Ends a flush: the block learns what the proxies of its channels know. */
 static void learn_from_proxies(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -189,6 +194,14 @@ static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     }
 }
 
+/* Returns true if a block of the same rank has arrived at the barrier of `op`, which is not open for it yet. */
+static bool waits_at_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *other, uint32_t rank_number,
+                             const mscclpp_plan_op_t *op)
+{
+    return other->rank == rank_number && other->at_barrier && !other->barrier_is_open &&
+           mscclpp_sim_current_op(sim, other)->barrier == op->barrier;
+}
+
 /*
  * Lets the block arrive at a barrier, or ask whether the others have come. A block that has arrived calls this function
  * again at each step. Returns true if the block may continue.
@@ -212,10 +225,7 @@ static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, co
     }
     block->at_barrier = true;
     for (uint32_t i = 0; i < sim->block_count; ++i) {
-        mscclpp_sim_block_t *other = &sim->blocks[i];
-
-        arrived += other->rank == block->rank && other->at_barrier && !other->barrier_is_open &&
-                   mscclpp_sim_current_op(sim, other)->barrier == op->barrier;
+        arrived += waits_at_barrier(sim, &sim->blocks[i], block->rank, op);
     }
     if (arrived < op->barrier_blocks) {
         return false;
@@ -228,8 +238,7 @@ static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, co
         for (uint32_t i = 0; i < sim->block_count; ++i) {
             mscclpp_sim_block_t *other = &sim->blocks[i];
 
-            if (other->rank != block->rank || !other->at_barrier || other->barrier_is_open ||
-                mscclpp_sim_current_op(sim, other)->barrier != op->barrier) {
+            if (!waits_at_barrier(sim, other, block->rank, op)) {
                 continue;
             }
             if (round == 0) {
@@ -267,7 +276,8 @@ static void advance(const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 }
 
 /*
- * Returns true if the block was at a pipeline that it had not begun, which completes the step. The number of turns
+ * Begins the pipeline `outer` that the block is at, and returns true, which completes the step. Returns false, with
+ * nothing changed, if `outer` is no pipeline, or has begun. The number of turns
  * covers all chunks, and the last turn may be shorter. sim->cell_size divides the unit of every pipeline. A pipeline
  * without operations is skipped.
  */

@@ -20,7 +20,7 @@ static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const msccl
     return place;
 }
 
-/* Returns `text`. */
+/* Writes where a block stands, as a part of the sentence of describe_provider. Returns `text`. */
 static const char *position_text(const mscclpp_sim_block_t *block, char *text, size_t size)
 {
     if (block->turns > 0) {
@@ -97,12 +97,12 @@ static bool provides_packets(const mscclpp_sim_t *sim, uint32_t rank_number, con
 }
 
 /*
- * Finds an operation that would provide what a block waits for. Takes the first operation that has not been done yet,
- * in the order of blocks, or says in `text` that there is none. If a block is in a pipeline, all operations of the
- * pipeline count as not done. Returns true if there is such an operation.
+ * Says in `text` which operation would provide what a block waits for: the first one that has not been done yet, in the
+ * order of blocks. Says so if there is none. If a block is in a pipeline, all operations of the pipeline count as not
+ * done.
  */
-static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *waiter, uint32_t operand_index,
-                          provides_fn_t provides, char *text, size_t size)
+static void describe_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *waiter, uint32_t operand_index,
+                              provides_fn_t provides, char *text, size_t size)
 {
     char where[120], place[80];
 
@@ -126,12 +126,11 @@ static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *w
                 snprintf(text, size, "the next would come from %s, but %s",
                          mscclpp_plan_place_text(op_place, place, sizeof(place)),
                          position_text(block, where, sizeof(where)));
-                return true;
+                return;
             }
         }
     }
     snprintf(text, size, "no block has an operation before it that gives one");
-    return false;
 }
 
 /*
@@ -151,7 +150,7 @@ static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bl
         if (inbox->count > 0) {
             continue;
         }
-        find_provider(sim, block, i, provides_signal, provider, sizeof(provider));
+        describe_provider(sim, block, i, provides_signal, provider, sizeof(provider));
         mscclpp_plan_explain(
             sim->report, "%s in launch %u waits for signal %llu from rank %u over %s channel %u; %llu came; %s.", place,
             block->launch, (unsigned long long)inbox->waited + 1,
@@ -171,7 +170,7 @@ static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
         if (sim->ranks[block->rank].semaphores[op->semaphores[i]].value > 0) {
             continue;
         }
-        find_provider(sim, block, i, provides_release, provider, sizeof(provider));
+        describe_provider(sim, block, i, provides_release, provider, sizeof(provider));
         mscclpp_plan_explain(sim->report, "%s in launch %u waits for a release of semaphore %u, which is at 0; %s.",
                              place, block->launch, op->semaphores[i], provider);
         return;
@@ -204,7 +203,7 @@ static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
             operand_index = i;
         }
     }
-    find_provider(sim, block, operand_index, provides_packets, provider, sizeof(provider));
+    describe_provider(sim, block, operand_index, provides_packets, provider, sizeof(provider));
     mscclpp_plan_explain(sim->report, "%s in launch %u waits for packets in %s; %s.", place, block->launch, what,
                          provider);
 }

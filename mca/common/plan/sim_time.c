@@ -28,9 +28,10 @@ static double rate_of(double block_rate, double gpu_rate, uint32_t blocks)
 }
 
 /*
- * Returns microseconds; 0 if the proxy moves the data. Own memory and peers are accessed one after the other, and peers
- * at the rate of a link. All blocks of the rank count as busy, so each gets at most an even share of the GPU's rates.
- * Packets take twice the bytes. In a pipeline, the cost is that of a full turn.
+ * Returns how long a block takes to move the data of an operation, in microseconds; 0 if the proxy moves it. Own memory
+ * and peers are accessed one after the other, and peers at the rate of a link. All blocks of the rank count as busy, so
+ * each gets at most an even share of the GPU's rates. Packets take twice the bytes. In a pipeline, the cost is that of
+ * a full turn.
  */
 static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         const mscclpp_plan_shape_t *shape)
@@ -39,7 +40,7 @@ static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
     uint32_t blocks = sim->plan->ranks[block->rank].block_count;
     double bytes, far_bytes = 0, near_bytes = 0;
 
-    if (op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 && op->dst[0].where == MSCCLPP_PLAN_REMOTE) {
+    if (mscclpp_plan_puts_over_ports(op)) {
         return 0;
     }
     for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
@@ -55,7 +56,11 @@ static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
                                                       : mscclpp_plan_takes_dst(shape, i - op->src_count))
                      ? 2
                      : 1;
-        *(item->where == MSCCLPP_PLAN_LOCAL ? &near_bytes : &far_bytes) += bytes;
+        if (item->where == MSCCLPP_PLAN_LOCAL) {
+            near_bytes += bytes;
+        } else {
+            far_bytes += bytes;
+        }
     }
     return near_bytes / rate_of(sim->cost->local, sim->cost->gpu_local, blocks) +
            far_bytes / rate_of(sim->cost->link, sim->cost->gpu_link, blocks);
@@ -98,9 +103,14 @@ void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
         trace->spans = spans;
         trace->span_capacity = capacity;
     }
-    trace->spans[trace->span_count++] = (mscclpp_plan_span_t){
-        block->rank, block->block,      block->op,          block->turns > 0 ? (int32_t)block->inner : -1,
-        block->turn, block->reached_at, end - sim->op_cost, end};
+    trace->spans[trace->span_count++] = (mscclpp_plan_span_t){.rank = block->rank,
+                                                              .block = block->block,
+                                                              .op = block->op,
+                                                              .inner = block->turns > 0 ? (int32_t)block->inner : -1,
+                                                              .turn = block->turn,
+                                                              .came = block->reached_at,
+                                                              .began = end - sim->op_cost,
+                                                              .ended = end};
     block->actor.time = end;
     trace->ended = end > trace->ended ? end : trace->ended;
 }
@@ -128,11 +138,11 @@ void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, doubl
         trace->arrows = arrows;
         trace->arrow_capacity = capacity;
     }
-    trace->arrows[trace->arrow_count++] = (mscclpp_plan_arrow_t){sim->blocks[from].rank,
-                                                                 sim->blocks[from].block,
-                                                                 sim->blocks[to].rank,
-                                                                 sim->blocks[to].block,
-                                                                 sent,
-                                                                 comes,
-                                                                 is_packet};
+    trace->arrows[trace->arrow_count++] = (mscclpp_plan_arrow_t){.from_rank = sim->blocks[from].rank,
+                                                                 .from_block = sim->blocks[from].block,
+                                                                 .to_rank = sim->blocks[to].rank,
+                                                                 .to_block = sim->blocks[to].block,
+                                                                 .sent = sent,
+                                                                 .comes = comes,
+                                                                 .packet = is_packet};
 }

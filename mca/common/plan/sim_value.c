@@ -85,6 +85,7 @@ void mscclpp_sim_get_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *
     }
 }
 
+/* Returns the combination of the inputs of all ranks at a position. */
 static mscclpp_sim_value_t over_all_ranks(const mscclpp_sim_t *sim, uint64_t position, uint32_t launch)
 {
     mscclpp_sim_value_t value = mscclpp_sim_input_value(sim, 0, position, launch);
@@ -95,10 +96,7 @@ static mscclpp_sim_value_t over_all_ranks(const mscclpp_sim_t *sim, uint64_t pos
     return value;
 }
 
-/*
- * In send-receive, each rank sends its input to the next rank. The results of tests and custom plans are not defined,
- * so the function returns false for them.
- */
+/* In send-receive, each rank sends its input to the next rank. */
 bool mscclpp_sim_expected_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch,
                                 mscclpp_sim_value_t *value_p)
 {
@@ -129,9 +127,12 @@ bool mscclpp_sim_expected_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_
     case MSCCLPP_PLAN_SENDRECV:
         *value_p = mscclpp_sim_input_value(sim, (uint32_t)((rank + ranks - 1) % ranks), position, launch);
         return true;
-    default:
-        return false;
+    case MSCCLPP_PLAN_TEST:
+    case MSCCLPP_PLAN_CUSTOM:
+    case MSCCLPP_PLAN_COLLECTIVES:
+        break;
     }
+    return false;
 }
 
 static bool is_same_value(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
@@ -168,9 +169,8 @@ static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t val
 }
 
 /*
- * Describes a sum in which only the part of one rank is wrong. In the sum, the part of one rank may be missing or be
- * there twice. Returns false if the value is not such a sum. Always returns false for min and max, because repetitions
- * do not change their result.
+ * Describes a sum in which the part of one rank is missing or is there twice. Returns false if the value is not such a
+ * sum. Always returns false for min and max, because repetitions do not change their result.
  */
 static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)
@@ -193,27 +193,21 @@ static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
 }
 
 /*
- * Tries three explanations, in this order:
- * 1. It is a single input.
- * 2. It is the sum of all ranks, with one part missing or repeated.
- * 3. It is the sum of some ranks. This is not tried for min and max, or with more than MAX_RANKS ranks.
- *
- * If none fits, the text says that the parts do not belong together.
+ * Describes a value that is the sum of some ranks' parts. Returns false if it is not, and always for min and max, or if
+ * there are more than MAX_RANKS ranks.
  */
-void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
+static bool describe_some_ranks(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)
 {
     enum { MAX_RANKS = 16 }; /* up to this number of ranks, the sums of all 65536 sets of ranks are tried */
-    uint64_t set = 0;
-    uint32_t ranks = sim->plan->rank_count < MAX_RANKS ? sim->plan->rank_count : MAX_RANKS;
+    const uint32_t ranks = sim->plan->rank_count;
+    int used;
 
-    if (describe_one_input(sim, value, launch, text, size) ||
-        describe_nearly_all(sim, value, position, launch, text, size)) {
-        return;
+    if (sim->has_min_or_max || ranks > MAX_RANKS) {
+        return false;
     }
-    for (set = 1; !sim->has_min_or_max && sim->plan->rank_count <= ranks && set < (uint64_t)1 << ranks; ++set) {
+    for (uint64_t set = 1; set < (uint64_t)1 << ranks; ++set) {
         mscclpp_sim_value_t sum = {0, 0};
-        int used = 0;
 
         for (uint32_t rank_number = 0; rank_number < ranks; ++rank_number) {
             if (set >> rank_number & 1) {
@@ -229,7 +223,18 @@ void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
                 used += snprintf(text + used, size - (size_t)used, " %u", rank_number);
             }
         }
-        return;
+        return true;
     }
-    snprintf(text, size, "it is made of parts that do not belong together");
+    return false;
+}
+
+/* Tries the explanations from the simplest to the most elaborate. */
+void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
+                                char *text, size_t size)
+{
+    if (!describe_one_input(sim, value, launch, text, size) &&
+        !describe_nearly_all(sim, value, position, launch, text, size) &&
+        !describe_some_ranks(sim, value, position, launch, text, size)) {
+        snprintf(text, size, "it is made of parts that do not belong together");
+    }
 }

@@ -135,11 +135,11 @@ static uint64_t wrap_bytes(const survey_t *survey)
 }
 
 /*
- * Writes the sizes to simulate into `sizes`, and returns their number. With pipelines, as far as the plan's range of
- * messages includes them: less than a
- * turn, one turn, more than one turn, and a size for which the scratch wraps around. Without pipelines: small sizes
- * that give groups of blocks even and uneven parts. Leaves out sizes that would be too large. Only if the size that
- * wraps around is left out, the report gets a note.
+ * Writes the sizes to simulate into `sizes`, which has MAX_SIZES entries, and returns their number.
+ * - Without pipelines: small sizes, which give groups of blocks even and uneven parts.
+ * - With pipelines: less than a turn, one turn, more than one turn, and a size for which the scratch wraps around.
+ * Sizes beyond the plan's range of messages are left out, and so are those that are too large to simulate. Of the
+ * latter, only the size that wraps around gets a note in the report.
  */
 static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, size_case_t *sizes)
 {
@@ -147,12 +147,13 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
     int count = 0;
 
     if (survey->unit == 0) {
-        sizes[count++] = (size_case_t){1, 0, 1};
+        sizes[count++] = (size_case_t){.cells_per_chunk = 1, .cell_size = 1};
         if (survey->has_groups) {
-            sizes[count++] = (size_case_t){4, 0, 1}; /* even parts for groups of 2 and 4 blocks */
-            sizes[count++] = (size_case_t){5, 0, 1}; /* uneven parts */
+            sizes[count++] =
+                (size_case_t){.cells_per_chunk = 4, .cell_size = 1}; /* even parts for groups of 2 and 4 blocks */
+            sizes[count++] = (size_case_t){.cells_per_chunk = 5, .cell_size = 1}; /* uneven parts */
         } else {
-            sizes[count++] = (size_case_t){2, 0, 1};
+            sizes[count++] = (size_case_t){.cells_per_chunk = 2, .cell_size = 1};
         }
         return count;
     }
@@ -162,18 +163,20 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
      */
     cell_size = survey->unit % 2 == 0 ? survey->unit / 2 : survey->unit;
     longest_turn_cells = survey->longest_turn / cell_size;
-    sizes[count++] = (size_case_t){1, 0, cell_size};
+    sizes[count++] = (size_case_t){.cells_per_chunk = 1, .cell_size = cell_size};
     if (longest_turn_cells <= MAX_TURNS && largest >= survey->longest_turn) {
-        sizes[count++] = (size_case_t){(uint32_t)longest_turn_cells, 0, cell_size};
+        sizes[count++] = (size_case_t){.cells_per_chunk = (uint32_t)longest_turn_cells, .cell_size = cell_size};
     }
     if (longest_turn_cells <= MAX_TURNS && largest > survey->longest_turn) {
-        sizes[count++] = (size_case_t){(uint32_t)(2 * longest_turn_cells + 1), 0, cell_size};
+        sizes[count++] =
+            (size_case_t){.cells_per_chunk = (uint32_t)(2 * longest_turn_cells + 1), .cell_size = cell_size};
     }
     if (wrap_size > 0 && largest > wrap_size) {
         if (wrap_size / survey->unit <= MAX_TURNS) {
             /* Three cells more than fit the scratch, so that some turns go around it. */
-            sizes[count++] = (size_case_t){(uint32_t)(wrap_size / survey->unit + 3),
-                                           (uint32_t)(wrap_size / survey->unit), survey->unit};
+            sizes[count++] = (size_case_t){.cells_per_chunk = (uint32_t)(wrap_size / survey->unit + 3),
+                                           .wrap_cells = (uint32_t)(wrap_size / survey->unit),
+                                           .cell_size = survey->unit};
         } else {
             mscclpp_plan_add_finding(report, MSCCLPP_PLAN_NOTE, "not-simulated", mscclpp_plan_nowhere,
                                      "chunks of more than %llu bytes, for which the scratch wraps around",
@@ -219,7 +222,7 @@ static uint32_t runs_of_order(const survey_t *survey)
     return survey->has_min_or_max ? (survey->plan->rank_count - 1) / MSCCLPP_SIM_TOLD_APART + 1 : 1;
 }
 
-/* Stops at the first fault. */
+/* Simulates the plan in one order of the actors, in as many runs as its ranks need. Stops at the first fault. */
 static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                 uint64_t random, mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
 {
@@ -231,8 +234,9 @@ static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *option
 }
 
 /*
- * Pipelines go around the scratch at this size. The faults go to a report of their own, of which the first becomes a
- * note in the caller's report. The plan is not refused, because its scratch can be made as large as the message.
+ * Simulates a size at which pipelines go around the scratch. The faults go to a report of their own, of which the first
+ * becomes a note in the caller's report. The plan is not refused, because its scratch can be made as large as the
+ * message.
  */
 static void try_wrap(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                      mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)

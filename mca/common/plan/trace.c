@@ -17,6 +17,7 @@ typedef struct {
     uint64_t unit;          /* greatest common divisor of the turns of all pipelines, bytes; 0: no pipeline */
 } cut_t;
 
+/* Notes how one operation divides chunks: among the blocks of a group, or into turns (mscclpp_plan_visit_fn_t). */
 static void note_cut(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                      const mscclpp_plan_op_t *pipeline)
 {
@@ -36,8 +37,8 @@ static void note_cut(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_
 /* The results of a visit of all operations: the port channels that move data. */
 typedef struct {
     const mscclpp_plan_t *plan;
-    uint32_t *movers; /* by rank: how many such channels it has */
-    bool *moves;      /* by port channel, those of all ranks one after another: it is such a channel */
+    uint32_t *counts; /* by rank: how many such channels it has */
+    bool *is_mover;   /* by port channel, those of all ranks one after another: it is such a channel */
 } movers_t;
 
 /*
@@ -48,18 +49,18 @@ static void note_movers(void *context, mscclpp_plan_place_t place, mscclpp_plan_
                         const mscclpp_plan_op_t *pipeline)
 {
     movers_t *movers = context;
-    bool *moves = movers->moves;
+    bool *is_mover = movers->is_mover;
 
     (void)pipeline;
     if (op->channel_type != MSCCLPP_PLAN_PORT || op->dst_count == 0) {
         return;
     }
     for (int rank_number = 0; rank_number < place.rank; ++rank_number) {
-        moves += movers->plan->ranks[rank_number].channel_count[MSCCLPP_PLAN_PORT];
+        is_mover += movers->plan->ranks[rank_number].channel_count[MSCCLPP_PLAN_PORT];
     }
     for (uint32_t i = 0; i < op->channel_count; ++i) {
-        movers->movers[place.rank] += !moves[op->channels[i]];
-        moves[op->channels[i]] = true;
+        movers->counts[place.rank] += !is_mover[op->channels[i]];
+        is_mover[op->channels[i]] = true;
     }
 }
 
@@ -70,23 +71,22 @@ static void note_movers(void *context, mscclpp_plan_place_t place, mscclpp_plan_
 static uint32_t *count_movers(const mscclpp_plan_t *plan)
 {
     size_t channels = 1;
-    movers_t movers = {.plan = plan, .movers = calloc(plan->rank_count, sizeof(*movers.movers))};
+    movers_t movers = {.plan = plan, .counts = calloc(plan->rank_count, sizeof(*movers.counts))};
 
     for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
         channels += plan->ranks[rank_number].channel_count[MSCCLPP_PLAN_PORT];
     }
-    movers.moves = calloc(channels, sizeof(*movers.moves));
-    if (movers.movers != NULL && movers.moves != NULL) {
+    movers.is_mover = calloc(channels, sizeof(*movers.is_mover));
+    if (movers.counts != NULL && movers.is_mover != NULL) {
         mscclpp_plan_visit(plan, note_movers, &movers);
     } else {
-        free(movers.movers);
-        movers.movers = NULL;
+        free(movers.counts);
+        movers.counts = NULL;
     }
-    free(movers.moves);
-    return movers.movers;
+    free(movers.is_mover);
+    return movers.counts;
 }
 
-/* Runs one launch in the fixed order. Returns false after a fault, or if there is no memory (report->no_memory). */
 bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclpp_plan_cost_t *cost,
                         mscclpp_plan_report_t *report, mscclpp_plan_trace_t *trace)
 {

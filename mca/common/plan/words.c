@@ -121,3 +121,8 @@ bool mscclpp_plan_takes_packets(mscclpp_plan_takes_t takes)
 {
     return takes == PKT || takes == RPK || takes == APK;
 }
+
+bool mscclpp_plan_puts_over_ports(const mscclpp_plan_op_t *op)
+{
+    return op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 && op->dst[0].where == MSCCLPP_PLAN_REMOTE;
+}

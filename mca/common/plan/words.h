@@ -55,4 +55,10 @@ mscclpp_plan_takes_t mscclpp_plan_takes_src(const mscclpp_plan_shape_t *shape, u
 mscclpp_plan_takes_t mscclpp_plan_takes_dst(const mscclpp_plan_shape_t *shape, uint32_t i);
 bool mscclpp_plan_takes_packets(mscclpp_plan_takes_t takes);
 
+/*
+ * Returns true if a checked operation puts data to peers over ports, so that a proxy moves the data. The first target
+ * tells: an operation that puts over ports has targets of peers only.
+ */
+bool mscclpp_plan_puts_over_ports(const mscclpp_plan_op_t *op);
+
 #endif
