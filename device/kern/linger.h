@@ -116,7 +116,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, cons
     return !mscclpp_dev_warp_or(!have_ended);
 }
 
-/* Counts, in thread 0, the operation that the bell has announced. The one before has ended. */
+/* Counts the operation that the bell has announced. The one before has ended. Called by thread 0 alone. */
 MSCCLPP_DEV void mscclpp_dev_linger_count(mscclpp_dev_linger_block_t *block_state)
 {
     ++block_state->args.launches;
@@ -137,9 +137,10 @@ MSCCLPP_DEV bool mscclpp_dev_linger_is_for(const mscclpp_dev_linger_block_t *blo
 }
 
 /*
- * Serves such an operation with all threads of the first block, if `whole_block`, or with the listening threads alone.
- * `launches` is the number of operations that have ended, and `row_shift` is that of the limits for these threads. All
- * of these threads have read the epoch when the operation's function returns.
+ * Serves an operation for which mscclpp_dev_linger_is_for is true, and counts its epoch. Called by all threads of the
+ * first block, if `whole_block`, or by the listening threads alone. `launches` is the number of operations that have
+ * ended, and `row_shift` is that of the limits for these threads. If a thread fails, sets ctx->failed in all of them,
+ * and block_state->failed. All of these threads have read the epoch when the operation's function returns.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *block_state,
                                                 uint32_t row_shift, uint64_t launches, bool whole_block)

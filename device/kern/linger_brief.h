@@ -142,9 +142,9 @@ MSCCLPP_DEV void mscclpp_dev_brief_advance(const mscclpp_dev_ctx_t *ctx, const m
 }
 
 /*
- * Waits for a thread's unit from all ranks, in rank order. It comes from this rank, too. Reading it back takes no
- * longer than the peers' packets take, and spares the code that would tell own and others' units apart. Returns false
- * if the thread gives up.
+ * Waits for a thread's unit from all ranks, and stores it in `units`, by rank. `const_ranks` is the number of ranks, a
+ * constant. A unit comes from this rank, too: reading it back takes no longer than the peers' packets take, and spares
+ * the code that would tell own and others' units apart. Returns false, with ctx->failed set, if the thread gives up.
  */
 MSCCLPP_DEV bool mscclpp_dev_brief_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                           const mscclpp_dev_brief_packets_t *packets, mscclpp_dev_vec_t *units)
@@ -168,7 +168,8 @@ MSCCLPP_DEV bool mscclpp_dev_brief_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_
 
 /*
  * Ends a brief operation: reports it as mscclpp_dev_finish does. Called by all of the operation's threads, whether they
- * have failed or not. Afterwards all of them know whether one has failed.
+ * have failed or not: whole blocks, if `whole_blocks`, or the first warp alone. If one of them has failed, sets
+ * ctx->failed in all of them, and all later operations of the team give up.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_end(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                        bool whole_blocks)

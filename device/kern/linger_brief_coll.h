@@ -142,7 +142,10 @@ MSCCLPP_DEV mscclpp_dev_brief_block_t mscclpp_dev_brief_coll_block(const mscclpp
     return block;
 }
 
-/* Sends a unit of the block for `peer`, or the empty packet: unit `unit`, or the last one if there are fewer. */
+/*
+ * Sends unit `unit` of the block for `peer`, or its last unit if there are fewer. For an empty block, sends the empty
+ * packet.
+ */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_send_unit(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll,
                                                   uint32_t peer, mscclpp_dev_brief_block_t block, uint32_t unit)
 {
@@ -157,7 +160,10 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_send_unit(const mscclpp_dev_args_t *args
                          coll->packets.flag, MSCCLPP_DEV_LL16);
 }
 
-/* Sends a thread's units, or its empty packet. `most` is the most units of a thread, a constant. */
+/*
+ * Sends this thread's units of the block for its row's peer, or the empty packet. Called by the threads that are in a
+ * row. `most` is the most units of a thread, a constant.
+ */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_send(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll,
                                              uint32_t most)
 {

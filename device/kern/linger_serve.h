@@ -123,8 +123,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * Executes one all-reduce by puts (allreduce_oneshot_put.h). The variants for hot types also need both buffers aligned
- * to whole units.
+ * Executes one all-reduce by puts (allreduce_oneshot_put.h). On a GPU, the type, the operation and the number of ranks
+ * are constants if the combination is hot, there are 2 ranks, and both buffers are aligned to whole units.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                               uint32_t code)

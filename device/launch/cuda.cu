@@ -348,7 +348,6 @@ extern "C" int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_d
                                  dim3(launch->nthreads), parameters, 0, (cudaStream_t)stream);
 }
 
-/* Stops at the first error; then driver_launch is not stored. */
 extern "C" int mscclpp_dev_cuda_preload(int device, void *driver_launch)
 {
     cudaFuncAttributes attributes;

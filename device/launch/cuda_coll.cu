@@ -125,7 +125,10 @@ static __global__ void __launch_bounds__(THREADS)
     mscclpp_dev_coll_nodes_packets(&ctx, &args, (int)args.nodes.common.dtype, (int)args.nodes.common.op);
 }
 
-/* Returns the compiled kernel for a type and operation. Most kernels have only one for all of them. */
+/*
+ * Returns the compiled kernel for a type and operation, or for all combinations if both are ANY. Most kernels have only
+ * one for all of them. The default is the kernel of MSCCLPP_KERNEL_COLL_TILES.
+ */
 template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t kernel)
 {
     switch (kernel) {

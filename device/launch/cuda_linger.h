@@ -9,7 +9,10 @@
 /* Returns the kernel, in the form that the CUDA runtime's functions take. */
 const void *mscclpp_dev_cuda_linger_kernel(void);
 
-/* Determines which cluster sizes the calling thread's device supports. Called before the first launch there. */
+/*
+ * Determines which cluster sizes `device`, which is current, supports, for mscclpp_dev_cuda_launch_lingering. Called
+ * before the first launch there. Fails silently: the device then has no clusters.
+ */
 void mscclpp_dev_cuda_find_clusters(int device);
 
 /*

@@ -42,14 +42,18 @@ size_t mscclpp_dev_dtype_true_extent(mscclpp_dtype_t dtype);
  */
 typedef struct mscclpp_dev_twin_queue mscclpp_dev_twin_queue_t;
 
-/* Makes an empty queue without threads. Returns 0 or an errno value. */
+/* Makes an empty queue without threads. Returns 0, or an errno value; *queue_p is then not set. */
 int mscclpp_dev_twin_queue_create(mscclpp_dev_twin_queue_t **queue_p);
 
-/* Waits until everything in the queue has ended, and frees it. NULL is allowed. */
+/*
+ * Waits until everything in the queue has ended, and frees it, together with a graph that is being recorded. NULL is
+ * allowed.
+ */
 void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue);
 
 /*
- * Puts a launch, whose arguments are copied, into a queue, or runs it at once (see above). Returns 0 or an errno value.
+ * Puts a launch, whose arguments are copied, into a queue, or runs it at once (see above), which cannot fail. Returns
+ * 0, or an errno value with nothing queued.
  */
 int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_launch_t *launch);
 
@@ -73,10 +77,15 @@ void mscclpp_dev_twin_queue_set_apart(mscclpp_dev_twin_queue_t *queue);
 int mscclpp_dev_twin_call(mscclpp_dev_twin_queue_t *queue, void (*function)(void *argument), void *argument);
 
 /*
- * These functions record work in a graph, as CUDA captures a stream. Between `record` and `recorded`, whatever is put
- * into the queue is recorded and not carried out. `replay` puts a copy of all of it into a queue. All return 0 or an
- * errno value; EBUSY if the queue is recorded already, EINVAL if it is not. After an error, `replay` may have put a
- * part of the jobs into the queue. `graph_destroy` frees a graph; NULL is allowed.
+ * These functions record work in a graph, as CUDA captures a stream.
+ *
+ *   record         begins to record: whatever is put into the queue is not carried out. EBUSY if it records already.
+ *   recorded       ends it, and sets *graph_p to the graph, which the caller has to destroy. EINVAL if nothing has been
+ *                  begun; *graph_p is then NULL.
+ *   replay         puts a copy of all jobs into a queue. After an error, a part of them may be there.
+ *   graph_destroy  frees a graph. NULL is allowed.
+ *
+ * All but the last return 0 or an errno value.
  */
 typedef struct mscclpp_dev_twin_graph mscclpp_dev_twin_graph_t;
 int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue);
@@ -86,17 +95,23 @@ void mscclpp_dev_twin_graph_destroy(mscclpp_dev_twin_graph_t *graph);
 
 /*
  * Puts a loop into a queue, or records one. The loop carries out what `body` has recorded as long as *condition is not
- * 0, which it checks before each turn. The body is copied.
+ * 0, which it checks before each turn. The body is copied; *condition must last as long as the loop. Returns 0 or an
+ * errno value.
  */
 int mscclpp_dev_twin_loop(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twin_graph_t *body,
                           const uint64_t *condition);
 
-/* Puts a copy of what `added` has recorded behind what `graph` has. After ENOMEM only a part of it may be there. */
+/*
+ * Puts a copy of what `added` has recorded behind what `graph` has. Returns 0, or ENOMEM; only a part of it may then be
+ * there.
+ */
 int mscclpp_dev_twin_append(mscclpp_dev_twin_graph_t *graph, const mscclpp_dev_twin_graph_t *added);
 
 /*
- * Calls `release` when the job that was recorded last, and all its copies, have been freed. That is when the graph is
- * destroyed and no launch of it is under way. EINVAL if no job has been recorded, or if it has such a function already.
+ * Calls release(object) when the job that was recorded last, and all its copies, have been freed. That is when the
+ * graph is destroyed and no launch of it is under way. The call may come from a thread of a queue. Returns 0 or an
+ * errno value: EINVAL if no job has been recorded, or if the job has such a function already. After an error, `release`
+ * is never called.
  */
 int mscclpp_dev_twin_keep(mscclpp_dev_twin_queue_t *queue, void (*release)(void *object), void *object);
 
@@ -113,7 +128,7 @@ bool mscclpp_dev_twin_queue_idle(mscclpp_dev_twin_queue_t *queue);
 uint64_t mscclpp_dev_twin_queue_end(mscclpp_dev_twin_queue_t *queue);
 bool mscclpp_dev_twin_queue_passed(mscclpp_dev_twin_queue_t *queue, uint64_t mark);
 
-/* Sets a function that launches call while they wait in this thread. NULL: none. */
+/* Sets a function that launches in this thread call while they wait. NULL: none. Other threads have their own. */
 void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *context);
 
 #ifdef MSCCLPP_HAVE_CUDA
@@ -127,7 +142,7 @@ int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_dev_launch_t
  * Loads every kernel into the context of `device`, because a later load could wait for a running kernel, and that
  * kernel for this rank. The device is current, and launches use no other context there. `driver_launch` is the driver's
  * cuLaunchKernelEx, or NULL if the runtime has to launch. One thread calls this for each device, before the first
- * launch there. After an error no kernel may be launched.
+ * launch there. Stops at the first error, after which no kernel may be launched.
  */
 int mscclpp_dev_cuda_preload(int device, void *driver_launch);
 #endif

@@ -179,6 +179,7 @@ static uint32_t find_patience(const mscclpp_dev_launch_t *launch)
     return (uint64_t)common->nranks * launch->nblocks * launch->nthreads <= processors ? LONG_PATIENCE : SHORT_PATIENCE;
 }
 
+/* Returns true if the launch's blocks have to form a cluster, which is then the whole grid. */
 static bool forms_cluster(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_LINGER && ((const mscclpp_dev_linger_args_t *)launch->args)->cluster != 0;
@@ -213,10 +214,6 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
     }
 }
 
-/*
- * Frees a job and, if it is a loop, the jobs of its body. When the last job that keeps an object alive is freed, calls
- * the function that releases the object.
- */
 void mscclpp_dev_twin_free_job(job_t *job)
 {
     job_t *part = job->body;
@@ -343,8 +340,7 @@ void mscclpp_dev_twin_graph_destroy(mscclpp_dev_twin_graph_t *graph)
 }
 
 /*
- * Workers end only when the queue is empty, so joining them waits for all jobs. A graph that is being recorded is
- * freed.
+ * Workers end only when the queue is empty, so joining them waits for all jobs.
  */
 void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue)
 {
@@ -395,8 +391,8 @@ static int ensure_workers(mscclpp_dev_twin_queue_t *queue, uint32_t count)
 }
 
 /*
- * Puts a job at the end of the queue, or of the graph that is being recorded. Returns 0, or the errno value of starting
- * workers; the caller then still owns the job. Called with the lock held.
+ * Puts a job at the end of the queue, which owns it then, or of the graph that is being recorded. Returns 0, or the
+ * errno value of starting workers; the caller then still owns the job. Called with the lock held.
  */
 static int append(mscclpp_dev_twin_queue_t *queue, job_t *job)
 {
@@ -432,9 +428,6 @@ static bool may_run_inline(const mscclpp_dev_launch_t *launch)
     return launch->nblocks * launch->nthreads == 1 && launch->kernel != MSCCLPP_KERNEL_LINGER;
 }
 
-/*
- * A launch without arguments launches no kernel, so it needs no memory for blocks. Returns NULL if there is no memory.
- */
 job_t *mscclpp_dev_twin_new_job(const mscclpp_dev_launch_t *launch)
 {
     job_t *job = calloc(1, sizeof(*job));

@@ -29,7 +29,6 @@ int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue)
     return error;
 }
 
-/* If the queue is not recorded, *graph_p is NULL. */
 int mscclpp_dev_twin_recorded(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_graph_t **graph_p)
 {
     pthread_mutex_lock(&queue->lock);
@@ -119,7 +118,6 @@ int mscclpp_dev_twin_loop(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twi
     return mscclpp_dev_twin_queue_job(queue, loop);
 }
 
-/* Appends copies, so each graph owns its jobs. */
 int mscclpp_dev_twin_append(mscclpp_dev_twin_graph_t *graph, const mscclpp_dev_twin_graph_t *added)
 {
     const job_t *recorded;

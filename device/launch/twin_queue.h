@@ -84,10 +84,15 @@ struct mscclpp_dev_twin_queue {
 extern const mscclpp_dev_launch_t mscclpp_dev_twin_single;
 
 /*
- * Makes a job of a launch, whose arguments are copied. Returns NULL if there is no memory. Free it, or hand it to a
- * queue.
+ * Makes a job of a launch, whose arguments are copied. A launch without arguments launches no kernel. Returns NULL if
+ * there is no memory. The caller has to free the job, or to hand it to a queue.
  */
 mscclpp_dev_twin_job_t *mscclpp_dev_twin_new_job(const mscclpp_dev_launch_t *launch);
+
+/*
+ * Frees a job and, if it is a loop, the jobs of its body. When the last job that keeps an object alive is freed, calls
+ * the function that releases the object.
+ */
 void mscclpp_dev_twin_free_job(mscclpp_dev_twin_job_t *job);
 
 /*

@@ -99,16 +99,18 @@ MSCCLPP_DEV void mscclpp_dev_gate(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args
 
 /*
  * Renews the packet flags: clears this rank's packets, so that flags start again at 0. All ranks do this in the same
- * queued operation, before its first packet.
+ * queued operation, before its first packet. Called by all threads. If a wait fails, sets ctx->failed, and some packets
+ * may not be cleared.
  *
- * No packet of this operation is cleared. After the first barrier, peers send no more packets of earlier operations,
- * because these have all ended there. After the gate, all packets of this rank are cleared, and after the second
- * barrier, those of all ranks. If a wait fails, sets ctx->failed, and some packets may not be cleared.
+ * No packet of this operation is cleared:
+ *   1. After the first barrier, peers send no more packets of earlier operations, which have all ended there.
+ *   2. After the gate, all packets of this rank are cleared.
+ *   3. After the second barrier, those of all ranks are.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
-    const uint64_t words =
-        3 * args->packet_half / sizeof(uint64_t); /* two halves of the packet area, and the LL128 area */
+    /* Two halves of the packet area, and the LL128 area. */
+    const uint64_t words = 3 * args->packet_half / sizeof(uint64_t);
     const uint64_t barriers_before = args->state->barrier[ctx->block];
     uint64_t *word = (uint64_t *)(void *)(args->scratch[args->rank] + MSCCLPP_DEV_PACKET_OFFSET);
     uint64_t i;
@@ -146,8 +148,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * Begins an operation that may be queued. Two queued operations of a team must not run at the same time, because they
- * would use the same flags and memory. mscclpp_dev_finish finds out whether they did.
+ * Counts a queued operation as running in this block, before the operation does anything else; does nothing for others.
+ * Called by all threads. Two queued operations of a team must not run at the same time, because they would use the same
+ * flags and memory. mscclpp_dev_finish finds out whether they did.
  */
 MSCCLPP_DEV void mscclpp_dev_enter(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -176,9 +179,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Reports to the host that the block has ended its operation: stores the number of operations in the block's word of
- * the mailbox. Which earlier stores this store waits for depends on who must see the results at that time
- * (mscclpp_dev_release_t).
+ * Reports to the host that the block has ended its operation: stores `launches`, the number of operations that have
+ * ended, in the block's word of the mailbox. Called by one thread, after the block has synchronised. Which earlier
+ * stores this store waits for depends on who must see the results at that time (mscclpp_dev_release_t).
  */
 MSCCLPP_DEV void mscclpp_dev_report_end(const mscclpp_dev_args_t *args, uint32_t block, uint64_t launches)
 {
@@ -194,8 +197,10 @@ MSCCLPP_DEV void mscclpp_dev_report_end(const mscclpp_dev_args_t *args, uint32_t
 }
 
 /*
- * Advances the `progress` of other blocks. mscclpp_dev_state_t describes which block writes which copies. The threads
- * with the highest numbers do this, because they are idle after short messages.
+ * Writes `after` to the `progress` of other blocks. Each block writes its share of those that take no part in the
+ * operation; if the operation came by the bell (`is_rung`), the first block writes all others. mscclpp_dev_state_t says
+ * why. Called by all threads. Those with the highest numbers are used first, because they are idle after short
+ * messages.
  */
 MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_state_t *state, bool is_rung,
                                             mscclpp_dev_progress_t after)
@@ -214,15 +219,16 @@ MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclp
 
 /*
  * Ends an operation: each block advances its part of the state and reports the end to the host. Called by all threads,
- * whether they have failed or not. If one of them has failed, sets ctx->failed in all of them. Then, and if another
- * queued operation ran at the same time, which is reported in the mailbox, all later operations of the team give up at
- * once (mscclpp_dev_recall_failure). The report is sent last, after the block's barrier, because the host may start the
- * next operation as soon as it sees the reports.
+ * whether they have failed or not. If one of them has failed, sets ctx->failed in all of them.
  *
- * `launches` is the number of operations in the state when this operation began; the caller has read it then, when this
- * took no extra time. `epoch` is the flag of the last packets, or the state's flag if there were none.
- * `barriers_before` and `barriers` are the numbers of barriers that the block had passed before and after this
- * operation.
+ * All later operations of the team give up at once (mscclpp_dev_recall_failure) in two cases: if a thread has failed,
+ * or if another queued operation ran at the same time, which is also reported in the mailbox. The report of the end is
+ * sent last, because the host may start the next operation as soon as it sees the reports of all blocks.
+ *
+ * `launches` is what mscclpp_dev_last_launch returns; most callers read it at the beginning, where this takes no extra
+ * time. `epoch` is the flag of the last packets, or the state's flag if there were none. `barriers_before` and
+ * `barriers` are the numbers of barriers that the block had passed before and after this operation; they may be any
+ * equal numbers if it has passed none.
  */
 MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                     uint32_t epoch, uint64_t barriers_before, uint64_t barriers)
@@ -237,8 +243,8 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     after.epoch = epoch;
     after.reserved = 0;
     if (ctx->lingers) {
-        mscclpp_dev_ctx_renew(
-            &self); /* read again, so that the caller need not keep the block's number in a register */
+        /* Read again, so that the caller need not keep the block's number in a register. */
+        mscclpp_dev_ctx_renew(&self);
         self.nblocks = ctx->nblocks;
     }
     if (args->epoch_limit != 0 && self.tid == 0) {
@@ -265,7 +271,7 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     mscclpp_dev_report_end(args, self.block, launches + 1);
 }
 
-/* Ends an operation that has passed no barriers (mscclpp_dev_finish). */
+/* Ends an operation that has passed no barriers. The contract is that of mscclpp_dev_finish. */
 MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                             uint32_t epoch)
 {

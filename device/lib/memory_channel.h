@@ -35,7 +35,10 @@ MSCCLPP_DEV void mscclpp_dev_channel_get(const mscclpp_dev_ctx_t *ctx, const msc
     mscclpp_dev_block_copy(ctx, channel->local + local_offset, channel->remote + remote_offset, bytes);
 }
 
-/* Tells the peer that all earlier puts of the block have arrived. All threads must call it. */
+/*
+ * Tells the peer that all earlier puts of the block have arrived. All threads must call it. If thread 0 has failed, the
+ * peer is told nothing.
+ */
 MSCCLPP_DEV void mscclpp_dev_channel_signal(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_memory_channel_t *channel)
 {
     mscclpp_dev_block_sync(ctx);
@@ -44,7 +47,10 @@ MSCCLPP_DEV void mscclpp_dev_channel_signal(mscclpp_dev_ctx_t *ctx, const mscclp
     }
 }
 
-/* Waits for the peer's next signal, and takes it. All threads must call it. If the wait fails, all count as failed. */
+/*
+ * Waits for the peer's next signal, and takes it. All threads must call it. If the wait fails, or a thread has failed
+ * before, sets ctx->failed in all threads. `peer` is the rank that a failed wait reports.
+ */
 MSCCLPP_DEV void mscclpp_dev_channel_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                           const mscclpp_dev_memory_channel_t *channel, uint32_t peer)
 {
@@ -55,8 +61,9 @@ MSCCLPP_DEV void mscclpp_dev_channel_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Puts `bytes` bytes as packets, which take 32 bytes for each 16-byte unit. `remote_offset` is a multiple of 16.
- * device/lib/packet.h describes when the memory may be reused. A thread that has failed puts nothing.
+ * Puts `bytes` bytes as packets, which take 32 bytes for each 16-byte unit. `remote_offset` is a multiple of 16. `flag`
+ * and `width` are as in mscclpp_dev_put_unit. device/lib/packet.h describes when the memory may be reused. A thread
+ * that has failed puts nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_channel_put_packets(const mscclpp_dev_ctx_t *ctx,
                                                  const mscclpp_dev_memory_channel_t *channel, uint64_t remote_offset,
@@ -73,8 +80,9 @@ MSCCLPP_DEV void mscclpp_dev_channel_put_packets(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Waits for `bytes` bytes that the peer has put as packets at `packets`, in this rank's memory, and writes them to
- * `to`. If a wait fails, sets ctx->failed in this thread, and units that have not arrived are not written.
+ * Waits for `bytes` bytes that the peer puts as packets, with the same `flag` and `width`, at `packets` in this rank's
+ * memory. Writes them to `to`. If a wait fails, sets ctx->failed in this thread, and units that have not arrived are
+ * not written.
  */
 MSCCLPP_DEV void mscclpp_dev_channel_get_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                  const char *packets, char *to, uint64_t bytes, uint32_t flag,

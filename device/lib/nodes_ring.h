@@ -19,7 +19,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_ring_predecessor(const mscclpp_dev_nodes_args_t
     return MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, 1);
 }
 
-/* Puts bytes to the successor, with a signal. Offsets are in the exchange area. */
+/*
+ * Asks for a put of `bytes` bytes to the successor, with a signal, and does not wait for it. `to` and `from` are
+ * offsets in the exchange areas of the successor and of this rank.
+ */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                               uint64_t to, uint64_t from, uint64_t bytes)
 {

@@ -85,7 +85,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_worth(const mscclpp_dev_rounds_t *scheme
     return worth;
 }
 
-/* Returns how many numbers below `nnodes` have a digit from 1 to `most` where a digit is worth `worth`. */
+/*
+ * Returns how many numbers below `nnodes` have a digit from 1 to `most` where a digit is worth `worth`, a power of the
+ * radix.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digits(const mscclpp_dev_rounds_t *scheme, uint32_t worth, uint32_t most)
 {
     const uint64_t period = (uint64_t)worth * scheme->radix;
@@ -107,9 +110,9 @@ MSCCLPP_DEV bool mscclpp_dev_rounds_is_lowest(const mscclpp_dev_rounds_t *scheme
 }
 
 /*
- * Returns message `j` of `node` in a round, for j from 1 to the radix - 1. Its receiver is the node that is j times the
- * round's shortest distance behind `node`. If this distance is not smaller than the number of nodes, there is no
- * message, and the distance is 0.
+ * Returns message `j` that `node` sends in a round, for j from 1 to the radix - 1. Its receiver is the node that is j
+ * times the round's shortest distance behind `node`. If this distance is not smaller than the number of nodes, there is
+ * no message, and all fields are 0. The default is the way of an all-gather and of a scan.
  */
 MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclpp_dev_rounds_t *scheme, uint32_t node,
                                                                     uint32_t round, uint32_t j)

@@ -25,7 +25,7 @@
 typedef struct {
     uint32_t nnodes;
     uint32_t node;
-    uint32_t root; /* node */
+    uint32_t root; /* the root's node */
     uint32_t tree; /* 0 or 1 */
 } mscclpp_dev_tree_place_t;
 

@@ -66,8 +66,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_peer(const mscclpp_dev_args_t *args, uint32_t i
 }
 
 /*
- * Sends a unit to a slot in a peer's memory. `pair` is the distance of the unit's two halves, in bytes. `width` is
- * MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8. The stores may arrive in any order, because each has its own flag.
+ * Sends a unit to a slot in a peer's memory, as packets with the flag `flag`. `pair` is the distance of the unit's two
+ * halves, in bytes. `width` is MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8. The stores may arrive in any order, because each
+ * has its own flag.
  */
 MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec_t value, uint32_t flag, int width)
 {
@@ -107,8 +108,8 @@ MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t pair, mscclpp_
 }
 
 /*
- * Waits for a unit from `peer` and reads it into *value. If the thread gives up, sets ctx->failed, and *value is
- * undefined.
+ * Waits for a unit from `peer` and reads it into *value. The other arguments are those of mscclpp_dev_poll_unit. If the
+ * thread gives up, sets ctx->failed, and *value is undefined.
  */
 MSCCLPP_DEV void mscclpp_dev_get_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, const void *slot,
                                       uint64_t pair, mscclpp_dev_vec_t *value, uint32_t flag, int width, uint32_t peer)

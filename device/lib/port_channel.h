@@ -15,7 +15,8 @@
 
 /*
  * Pushes the triggers of one request. A large put takes several triggers, of which the last one has the type `type`.
- * Returns the position of the last trigger; the position is invalid if the thread has failed.
+ * Waits only while the FIFO is full; if this wait fails, sets ctx->failed. Returns the position of the last trigger,
+ * which is valid only if the thread has not failed.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_port_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                            const mscclpp_dev_port_channel_t *channel, uint32_t type, uint64_t to,
@@ -130,8 +131,8 @@ MSCCLPP_DEV void mscclpp_dev_port_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 
 /*
  * Waits until `number` more signals have arrived than were taken, but takes none. If the wait fails, sets ctx->failed.
- * This is for callers that know the meaning of each of several signals; they add the number of signals to
- * *channel->expected themselves at the end.
+ * This is for callers that know the meaning of each of several signals. At the end, they add the number of signals to
+ * *channel->expected themselves.
  */
 MSCCLPP_DEV void mscclpp_dev_port_wait_ahead(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                              const mscclpp_dev_port_channel_t *channel, uint64_t number)

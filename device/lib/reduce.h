@@ -177,8 +177,8 @@ typedef union {
     break
 
 /*
- * Combines the elements of two units. The type and the operation must be a pair that mscclpp_dev_supports allows.
- * 16-bit floats are left to mscclpp_dev_acc_add.
+ * Returns `first` combined with `second`, element by element. The type and the operation must be a pair that
+ * mscclpp_dev_supports allows. Units of 16-bit floats are returned as `first`: mscclpp_dev_acc_add combines them.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev_vec_t first, mscclpp_dev_vec_t second)
 {
@@ -285,7 +285,7 @@ MSCCLPP_DEV float mscclpp_dev_combine_f32(int op, float x, float y)
     }
 }
 
-/* Starts an accumulator with the first operand in rank order. */
+/* Starts an accumulator with the first operand in rank order. What it held before is lost. */
 MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, mscclpp_dev_vec_t value)
 {
     int i;

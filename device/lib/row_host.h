@@ -84,8 +84,8 @@ MSCCLPP_DEV_ROW_VECTOR(f64, double)
     }
 
 /*
- * Combines `next` into `acc`, with the same bits as mscclpp_dev_combine would give unit by unit. Returns false, with
- * nothing done, for types and operations that it does not handle.
+ * Combines `units` units of `next` into `acc`, with the same bits as mscclpp_dev_combine would give unit by unit.
+ * Both begin at multiples of 16. Returns false, with nothing done, for types and operations that it does not handle.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_row_add(int dtype, int op, void *acc, const void *next, uint64_t units)
 {
@@ -115,14 +115,15 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_row_add(int dtype, int op, void *acc, const
     }
 }
 
-/* Adds no units, so that no memory is touched and only the answer counts. */
+/* Asks mscclpp_dev_row_add to combine no units: it touches no memory, and only its answer counts. */
 MSCCLPP_DEV bool mscclpp_dev_row_is_known(int dtype, int op)
 {
     return mscclpp_dev_row_add(dtype, op, NULL, NULL, 0);
 }
 
 /*
- * Returns the first of the units that thread `tid` handles, of `count` units. Each thread's units follow one another.
+ * Returns the first of the units that thread `tid` handles, of `count` units. Its units end where those of thread `tid`
+ * + 1 begin.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_row_begin(const mscclpp_dev_ctx_t *ctx, uint64_t count, uint32_t tid)
 {
@@ -138,7 +139,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_row_bytes(uint64_t index, uint64_t count, uint6
     return bytes_left < count * MSCCLPP_DEV_UNIT ? bytes_left : count * MSCCLPP_DEV_UNIT;
 }
 
-/* Copies consecutive units in each thread. Bytes after the buffer's end are set to 0. */
+/*
+ * Copies the thread's part of `count` units to `to`, from unit `index` of a buffer of `bytes` bytes on. Bytes after the
+ * buffer's end are set to 0.
+ */
 MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, const void *buffer, uint64_t index,
                                       uint64_t count, uint64_t bytes)
 {
@@ -152,7 +156,10 @@ MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, co
     memset(to + first * MSCCLPP_DEV_UNIT + present, 0, size - present);
 }
 
-/* Stores by one copy, unless `mask` leaves out bytes between elements, which must keep their contents. */
+/*
+ * Stores the thread's part of `count` units to a buffer, from unit `index` on. It does so by one copy, unless `mask`
+ * leaves out bytes between elements, which must keep their contents.
+ */
 MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffer, uint64_t index, uint64_t count,
                                        uint64_t bytes, const char *from, uint32_t mask)
 {
@@ -171,9 +178,9 @@ MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffe
 }
 
 /*
- * Combines a group of units at a time. Only this thread accesses its units, and it reads a group of them from all ranks
- * before it writes the group. So a rank's input and output may be the same memory. Returns false if the type or the
- * operation is unknown here.
+ * Combines the thread's part of `count` units of all ranks, a group of units at a time. Only this thread accesses its
+ * units, and it reads a group of them from all ranks before it writes the group. So a rank's input and output may be
+ * the same memory. Returns false, with nothing done, if the type or the operation is unknown here.
  */
 MSCCLPP_DEV bool mscclpp_dev_row_combine(const mscclpp_dev_ctx_t *ctx, int dtype, int op, uint32_t nranks,
                                          const char *const *in, char *const *out, uint64_t count)

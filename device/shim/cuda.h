@@ -392,8 +392,8 @@ MSCCLPP_DEV void mscclpp_dev_bundle_open(const mscclpp_dev_ctx_t *ctx, mscclpp_d
 }
 
 /*
- * Stores lines. All lanes of a line do so by one instruction, so that it leaves the multiprocessor as one 128-byte
- * request.
+ * Stores a bundle's lines at `place`, which is the same in all lanes of the warp. All lanes of a line do so by one
+ * instruction, so that it leaves the multiprocessor as one 128-byte request.
  */
 MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *place, const mscclpp_dev_bundle_t *bundle)
 {
@@ -425,7 +425,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char 
     (void)flag;
 }
 
-/* Returns true unless the thread holds a flag that is not the expected one. */
+/* Returns true if each flag that this lane holds is `flag`. Most lanes hold none. */
 MSCCLPP_DEV bool mscclpp_dev_bundle_has(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_bundle_t *bundle, uint32_t flag)
 {
     return ctx->tid % 8 != 7 || (bundle->lane[0].w[2] == flag && bundle->lane[0].w[3] == flag);

@@ -374,7 +374,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_
     }
 }
 
-/* Takes units out of lines: joins the two halves of the last unit of each pair of lines. */
+/* Turns lines into units: joins the two halves of the last unit of each pair of lines. */
 MSCCLPP_DEV void mscclpp_dev_bundle_open(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle)
 {
     uint32_t i;
@@ -395,8 +395,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_bundle_word(const mscclpp_dev_bundle_t *bundle,
 }
 
 /*
- * Stores lines. A line arrives as a whole, because its flag is stored last, with release, and loaded first, with
- * acquire.
+ * Stores the bundle's four lines at `place`. A line arrives as a whole, because its flag is stored last, with release,
+ * and loaded first, with acquire.
  */
 MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *place, const mscclpp_dev_bundle_t *bundle)
 {
@@ -412,7 +412,10 @@ MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *place
     }
 }
 
-/* Loads lines up to the first one whose flag is not the expected one, and of this line only the flag. */
+/*
+ * Loads the four lines at `place` into the bundle. Stops at the first line whose flag is not `flag`, and loads only the
+ * flag of that line, so that mscclpp_dev_bundle_has returns false.
+ */
 MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *place, uint32_t flag,
                                        mscclpp_dev_bundle_t *bundle)
 {
@@ -438,7 +441,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char 
     }
 }
 
-/* Returns true if all lines of the bundle have the expected flag. */
+/* Returns true if all lines of the bundle have the flag `flag`. Then all of its data have arrived. */
 MSCCLPP_DEV bool mscclpp_dev_bundle_has(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_bundle_t *bundle, uint32_t flag)
 {
     uint32_t i;

@@ -131,8 +131,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, c
     uint32_t first_sender;
     int i;
 
-    mscclpp_dev_acc_set(&acc, dtype,
-                        own_value); /* avoids a compiler warning: compilers do not see that sender 0 always sets it */
+    /* Avoids a compiler warning: compilers do not see that sender 0 always sets it. */
+    mscclpp_dev_acc_set(&acc, dtype, own_value);
     for (first_sender = 0; first_sender < nsenders; first_sender += MSCCLPP_DEV_NODES_BATCH) {
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_NODES_BATCH; ++i) {

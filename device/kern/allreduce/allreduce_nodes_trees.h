@@ -85,7 +85,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_trees_incoming(const mscclpp_dev_nodes_block_t 
     return tile->set + (1 + child) * block->tile * MSCCLPP_DEV_UNIT;
 }
 
-/* Waits for signal `number` of this operation from a node, counted from 1. Called by one thread. */
+/*
+ * Waits for signal `number` of this operation from a node, counted from 1. Called by one thread. If the wait fails,
+ * sets ctx->failed.
+ */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_trees_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                  uint32_t node, uint64_t number)
 {
@@ -94,8 +97,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_trees_await(mscclpp_dev_ctx_t *ctx, const m
 }
 
 /*
- * Waits for a tile from a neighbour in the tree. If it is one of the nodes that signal this one when all meet, its
- * first signal is that of the meeting. Called by one thread.
+ * Waits for a tile from `node`, a neighbour in the tree. If `node` signals this node when all meet, its first signal is
+ * that of the meeting. Called by one thread. If the wait fails, sets ctx->failed.
  */
 MSCCLPP_DEV void mscclpp_dev_trees_await_tile(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                               const mscclpp_dev_nodes_tile_t *tile, uint32_t node)
@@ -104,7 +107,10 @@ MSCCLPP_DEV void mscclpp_dev_trees_await_tile(mscclpp_dev_ctx_t *ctx, const mscc
                             (mscclpp_dev_trees_meets(nodes->nnodes, node, nodes->node) ? 1 : 0) + tile->index + 1);
 }
 
-/* Sends what lies in this node's own place of a tile to a place in another node's area. Called by one thread. */
+/*
+ * Sends what lies in this node's own place of a tile to the place at offset `to` in another node's area, with a signal.
+ * Called by one thread.
+ */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_trees_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                const mscclpp_dev_nodes_tile_t *tile, uint32_t node, uint64_t to)
 {
@@ -116,7 +122,7 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_trees_put(mscclpp_dev_ctx_t *ctx, const msc
 /*
  * Meets all other nodes: nobody leaves before all have come. Each step exchanges signals with the nodes at one
  * distance, and passes on what the steps before have told. `is_end`: after the last tile; the signal of a node is then
- * its last one of the operation. Called by all threads.
+ * its last one of the operation. Called by all threads. If a wait fails, sets ctx->failed in all of them.
  */
 MSCCLPP_DEV void mscclpp_dev_trees_meet_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block, bool is_end)
 {
@@ -152,8 +158,8 @@ MSCCLPP_DEV void mscclpp_dev_trees_send_down(mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Combines a tile of the children, which has arrived, with this node's own partial results, in place. There is a first
- * child; `has_second`: and a second one. Called by all threads; each combines units of its own.
+ * Combines a tile of the first child and, if `has_second`, of the second one with this node's own partial results, in
+ * place. The children's data must have arrived. Called by all threads; each combines units of its own.
  */
 MSCCLPP_DEV void mscclpp_dev_trees_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                            const mscclpp_dev_nodes_tile_t *tile, bool has_second)
@@ -232,7 +238,10 @@ MSCCLPP_DEV void mscclpp_dev_trees_go_down(mscclpp_dev_ctx_t *ctx, const mscclpp
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/* Adds this operation's signals to the numbers that later operations wait for. Called by one thread. */
+/*
+ * Adds this operation's signals to the numbers that later operations wait for. Called by one thread of an owner, after
+ * all exchanges, and also after a failure.
+ */
 MSCCLPP_DEV void mscclpp_dev_trees_count(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;

@@ -52,6 +52,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 /*
  * Sends one unit to all peers. Each rank begins with the rank after it, so that the ranks do not all send to the same
  * one at the same time. A thread that has failed sends nothing.
+ *
+ * Here and below, `const_ranks` is the number of ranks as a constant, or 0 for any number.
  */
 MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
                                          int const_ranks, uint32_t unit, int width, mscclpp_dev_vec_t value)
@@ -74,8 +76,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const msc
 
 /*
  * Waits for one unit from each peer, and combines the units of all ranks in rank order. `own_value` is this rank's
- * unit. If a wait fails, sets ctx->failed, and the value is arbitrary. `const_ranks` is the number of ranks as a
- * constant, or 0 for any number. A constant lets the compiler load all packets before the first check.
+ * unit. If a wait fails, sets ctx->failed, and the value is arbitrary. A constant number of ranks lets the compiler
+ * load all packets before the first check.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
                                                          int const_ranks, bool hot, int dtype, int op, int width,
@@ -153,7 +155,10 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
-/* Prepares the epoch that starts at unit `base` of the message. */
+/*
+ * Goes on to the next epoch, which starts at unit `base` of the message: advances the flag, and sets what depends on it
+ * and on `base`. The other fields must be set before.
+ */
 MSCCLPP_DEV void mscclpp_dev_oneshot_begin(mscclpp_dev_oneshot_t *epoch, uint64_t base)
 {
     const mscclpp_dev_args_t *args = epoch->args;
@@ -176,9 +181,9 @@ MSCCLPP_DEV bool mscclpp_dev_oneshot_is_brief(const mscclpp_dev_args_t *args, ui
 }
 
 /*
- * Reduces a message for which mscclpp_dev_oneshot_is_brief is true. Each thread has at most one unit, which stays in
- * registers, and there is only one epoch, so no loops are needed. `const_ranks` is the number of ranks, a constant.
- * After a failure the thread stores nothing.
+ * Runs the operation for a message for which mscclpp_dev_oneshot_is_brief is true. Each thread has at most one unit,
+ * which stays in registers, and there is only one epoch, so no loops are needed. `const_ranks` is never 0 here. After a
+ * failure the thread stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                            bool hot, int dtype, int op, int width)
@@ -204,8 +209,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * Reduces a message of any size, epoch by epoch. `const_ranks` is the number of ranks as a constant, or 0 for any
- * number. Each epoch uses up a flag, even after a failure, so that all ranks count in the same way.
+ * Runs the operation for a message of any size, epoch by epoch. Each epoch uses up a flag, even after a failure, so
+ * that all ranks count in the same way.
  */
 MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                           bool hot, int dtype, int op, int width)

@@ -110,7 +110,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_first_unit(const mscclpp_dev_ctx_t *ctx, in
     return begin + ctx->tid / MSCCLPP_DEV_WARP * MSCCLPP_DEV_WARP * (uint32_t)batch + ctx->tid % MSCCLPP_DEV_WARP;
 }
 
-/* Loads the units of a batch into registers, so that all loads are in progress at once. */
+/*
+ * Loads the thread's `batch` units of a batch, a constant, into registers, so that all loads are in progress at once.
+ * `from` is the first of them; each further one lies one warp's width behind the one before.
+ */
 MSCCLPP_DEV void mscclpp_dev_put_load(const char *from, int batch, mscclpp_dev_vec_t *values)
 {
     int row;
@@ -121,7 +124,7 @@ MSCCLPP_DEV void mscclpp_dev_put_load(const char *from, int batch, mscclpp_dev_v
     }
 }
 
-/* Stores the units of a batch, each one warp's width behind the one before. */
+/* Stores the units that mscclpp_dev_put_load loads, at the same distances. `batch` is a constant here, too. */
 MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_vec_t *values)
 {
     int row;
@@ -133,9 +136,9 @@ MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_ve
 }
 
 /*
- * Puts units `begin` to `end` - 1 of a piece into the slots of all peers, in whole batches of all threads. `in` is the
- * piece in this rank's operand. Returns the first unit that was not put, because fewer than a whole batch of all
- * threads is left.
+ * Puts units `begin` to `end` - 1 of piece `number` into the slots of all peers, in whole batches of all threads. `in`
+ * is the piece in this rank's operand, aligned to whole units. `batch` is a constant. Signals nothing. Returns the
+ * first unit that was not put, because fewer than a whole batch of all threads is left.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   int const_ranks, int batch, const char *in, uint64_t number,
@@ -324,9 +327,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint3
 }
 
 /*
- * Runs the whole operation. `const_ranks` is the number of ranks as a constant, or 0 for any number. `is_plain` and
- * `hot` are constants, too. After a failure the pieces are still counted, so that all ranks count in the same way, but
- * no more of them are sent or combined.
+ * Runs the whole operation. Each turn sends a piece and combines the one that was sent in the turn before.
+ * `const_ranks` is the number of ranks as a constant, or 0 for any number. `is_plain` and `hot` are constants, too.
+ * After a failure the pieces are still counted, so that all ranks count in the same way, but no more of them are sent
+ * or combined.
  */
 MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                        bool is_plain, bool hot, int dtype, int op)

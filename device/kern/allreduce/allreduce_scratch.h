@@ -16,8 +16,8 @@
 #include "device/types/hot.h"
 
 /*
- * Returns the units of a tile in each shard. A block's part of the bulk area holds a tile of operands and a tile of
- * results for all n shards.
+ * Returns the units of a tile in each shard. A tile is what a block handles between two barriers. A block's part of the
+ * bulk area holds a tile of operands and a tile of results for all n shards.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_scratch_tile(const mscclpp_dev_args_t *args, uint32_t nblocks)
 {
@@ -27,8 +27,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_scratch_tile(const mscclpp_dev_args_t *args, ui
 }
 
 /*
- * Returns the start of shard `shard` of a block's tile in a rank's scratch. `phase` is MSCCLPP_DEV_PHASE_OPERANDS or
- * _RESULTS.
+ * Returns the start of shard `shard` of a block's tile in a rank's scratch. `tile` is the units of a full tile, as
+ * mscclpp_dev_scratch_tile says. `phase` is MSCCLPP_DEV_PHASE_OPERANDS or _RESULTS.
  */
 MSCCLPP_DEV char *mscclpp_dev_scratch_place(const mscclpp_dev_args_t *args, uint32_t rank, uint32_t block,
                                             uint64_t tile, int phase, uint32_t shard)

@@ -15,8 +15,9 @@
 #include "device/lib/reduce.h"
 
 /*
- * Returns the place of a sender's packets in the scratch of `receiver`. Each half of the packet area holds two slots
- * per sender: one for operands and one for results, as `phase` says.
+ * Returns the place of unit `unit` of a sender's packets in the scratch of `receiver`. Each half of the packet area,
+ * which `flag` selects, holds two slots of `capacity` units per sender. `phase` selects the slot:
+ * MSCCLPP_DEV_PHASE_OPERANDS or _RESULTS.
  */
 MSCCLPP_DEV char *mscclpp_dev_twophase_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender,
                                             int phase, uint32_t flag, uint64_t capacity, uint64_t unit)
@@ -45,6 +46,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_load(const mscclpp_dev_twopha
     return mscclpp_dev_ld_unit(epoch->args->in, owner * epoch->shard + epoch->base + unit, epoch->args->bytes);
 }
 
+/* Sends one unit to a peer: an operand for its shard, or a result of this rank's shard, as `phase` says. */
 MSCCLPP_DEV void mscclpp_dev_twophase_put(const mscclpp_dev_twophase_t *epoch, uint32_t peer, int phase, uint64_t unit,
                                           mscclpp_dev_vec_t value)
 {
@@ -229,8 +231,8 @@ MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * Reduces a message of any size, epoch by epoch. Each epoch uses up a flag, even after a failure, so that all ranks
- * count in the same way.
+ * Runs the operation for a message of any size, epoch by epoch. Each epoch uses up a flag, even after a failure, so
+ * that all ranks count in the same way.
  */
 MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                             bool hot, int dtype, int op)

@@ -64,7 +64,10 @@ MSCCLPP_DEV void mscclpp_dev_ll128_store(const mscclpp_dev_ctx_t *ctx, const msc
     }
 }
 
-/* Sends a closed bundle, which has flags in its lines, to a peer. */
+/*
+ * Sends a closed bundle, which has flags in its lines, to a peer, as bundle number `index` of a phase. Called by all
+ * lanes of the warp together.
+ */
 MSCCLPP_DEV void mscclpp_dev_ll128_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
                                        int phase, uint64_t index, const mscclpp_dev_bundle_t *bundle)
 {
@@ -408,8 +411,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_epoch_any(mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Reduces a message of any size, epoch by epoch. `const_ranks` is the number of ranks as a constant, or 0 for any
- * number. Each epoch uses up a flag, even after a failure, so that all ranks count in the same way.
+ * Runs the operation for a message of any size, epoch by epoch. `const_ranks` is the number of ranks as a constant, or
+ * 0 for any number. Each epoch uses up a flag, even after a failure, so that all ranks count in the same way.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                          bool hot, int dtype, int op)

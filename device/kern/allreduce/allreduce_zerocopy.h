@@ -158,7 +158,10 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_arg
     }
 }
 
-/* Writes `batch` whole, aligned units of this rank's output to the peers, in the split variant. */
+/*
+ * Writes `batch` whole, aligned units of this rank's output to the outputs of all peers, in the split variant.
+ * `const_ranks` is the number of ranks as a constant, or 0 for any number.
+ */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_write_out(const mscclpp_dev_zerocopy_args_t *args, int const_ranks, int batch,
                                                 uint64_t index, uint64_t stride)
 {

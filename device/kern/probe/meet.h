@@ -7,6 +7,7 @@
 
 #include "device/lib/barrier.h"
 
+/* Runs the kernel: each block passes one barrier. If it fails, sets ctx->failed in all threads of the block. */
 MSCCLPP_DEV void mscclpp_dev_barrier_only(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     const uint64_t barriers = mscclpp_dev_last_barrier(ctx, args) + 1;

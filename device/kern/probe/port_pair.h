@@ -12,7 +12,10 @@
 #include "device/lib/barrier.h"
 #include "device/lib/port_channel.h"
 
-/* Sends a round's puts, the last one with a signal, and waits until their source may be overwritten. */
+/*
+ * Sends a round's puts, the last one with a signal, and waits until their source may be overwritten. If the wait fails,
+ * sets ctx->failed.
+ */
 MSCCLPP_DEV void mscclpp_dev_port_pair_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_pair_args_t *pair)
 {
     const mscclpp_dev_args_t *args = &pair->common;
