@@ -63,8 +63,10 @@ const mscclpp_nodes_t *mscclpp_fabric_nodes(const mscclpp_fabric_t *fabric)
 
 bool mscclpp_fabric_can_join(const mscclpp_fabric_t *fabric, bool needs_packets)
 {
-    return fabric->nodes.shards == fabric->nodes.most && (fabric->has_packets || !needs_packets) &&
-           (fabric->gpu->twin || fabric->place == MSCCLPP_PLACE_DEVICE);
+    const bool all_have_connections = fabric->nodes.shards == fabric->nodes.most;
+    const bool is_right_memory = fabric->gpu->twin || fabric->place == MSCCLPP_PLACE_DEVICE;
+
+    return all_have_connections && is_right_memory && (fabric->has_packets || !needs_packets);
 }
 
 /*
@@ -262,7 +264,7 @@ mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fab
     const mscclpp_oob_t *oob = &fabric->group->oob;
     mscclpp_fabric_join_t *join = calloc(1, sizeof(*join) + (size_t)oob->size * sizeof(join->ends[0]));
     uint64_t longest_address = 0, *longest_of_rank = calloc((size_t)oob->size + 1, sizeof(*longest_of_rank));
-    cards_t cards = {0, 0, NULL};
+    cards_t cards = {.all = NULL};
     mscclpp_status_t status;
 
     if (join != NULL) {

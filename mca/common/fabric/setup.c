@@ -93,11 +93,11 @@ static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_t
     const char *wanted = fabric->config.exchange_memory;
     const bool must_be_device = strcmp(wanted, "device") == 0;
     const bool must_be_host = strcmp(wanted, "host") == 0 || fabric->group->any_concurrent;
+    const bool prefers_device = !must_be_host && (must_be_device || ops->place != MSCCLPP_PLACE_SHARED);
     uint32_t flags = 0;
     mscclpp_status_t status = create_transport(fabric, ops, ops->place, &flags);
 
-    if (status == MSCCLPP_OK && !fabric->tokens.on_device && (flags & both) == both && !must_be_host &&
-        (must_be_device || ops->place != MSCCLPP_PLACE_SHARED)) {
+    if (status == MSCCLPP_OK && prefers_device && !fabric->tokens.on_device && (flags & both) == both) {
         mscclpp_fabric_close_transport(fabric);
         status = create_transport(fabric, ops, MSCCLPP_PLACE_DEVICE, &flags);
     }

@@ -41,7 +41,7 @@ static mscclpp_mapping_limit_t current_limit; /* the limit that the last mscclpp
 
 mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config)
 {
-    const mscclpp_mapping_limit_t limit = {config->mapping_cache_size, config->mapping_cache_bytes};
+    const mscclpp_mapping_limit_t limit = {.count = config->mapping_cache_size, .bytes = config->mapping_cache_bytes};
 
     return limit;
 }

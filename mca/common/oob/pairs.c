@@ -40,7 +40,7 @@ static mscclpp_status_t agree_on_extent(const mscclpp_oob_t *oob, extent_t *exte
 }
 
 /*
- * For a runtime that cannot send to selected ranks: an all-gather of all messages.
+ * Exchanges the messages by an all-gather of all of them, for a runtime that cannot send to selected ranks.
  * 1. Every rank contributes the same number of parcels of the same size, as the rank with the most or longest messages
  *    needs. A shorter message is followed by zeros.
  * 2. Each rank looks for the parcels that are addressed to it. If a peer has sent none, that part of `received` is

@@ -31,14 +31,14 @@ static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vot
     }
     for (rank = 0; rank < size; ++rank) {
         const bool counts = vote_p->none_gave_up || (ballots[rank].flags & FLAG_GIVES_UP) != 0;
-
         /*
          * MSCCLPP_ERR_PEER says that a rank failed because of another rank. So such a rank is the culprit only if no
          * rank has another error.
          */
-        if (counts && ballots[rank].status != MSCCLPP_OK &&
-            (culprit < 0 ||
-             (ballots[culprit].status == MSCCLPP_ERR_PEER && ballots[rank].status != MSCCLPP_ERR_PEER))) {
+        const bool comes_first =
+            culprit < 0 || (ballots[culprit].status == MSCCLPP_ERR_PEER && ballots[rank].status != MSCCLPP_ERR_PEER);
+
+        if (counts && ballots[rank].status != MSCCLPP_OK && comes_first) {
             culprit = rank;
         }
         vote_p->all = vote_p->all && (ballots[rank].flags & FLAG_SET) != 0;

@@ -243,6 +243,7 @@ static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_prox
         settle == MSCCLPP_PROXY_DELIVER ||
         (settle == MSCCLPP_PROXY_HAND_OVER && channel->has_unflushed && channel->params.ops->has_left == NULL);
     mscclpp_status_t status = MSCCLPP_OK;
+    bool has_caught_up;
 
     while (channel->job_count > 0) {
         status = carry_job(proxy, channel, &channel->jobs[channel->first_job]);
@@ -252,11 +253,18 @@ static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_prox
         channel->first_job = (channel->first_job + 1) % channel->job_capacity;
         --channel->job_count;
     }
-    if (status >= 0 && may_flush && channel->has_unflushed && channel->job_count == 0 && channel->flush_count == 0) {
+    has_caught_up = status >= 0 && channel->job_count == 0 && channel->flush_count == 0;
+    if (has_caught_up && may_flush && channel->has_unflushed) {
         /* No kernel asked for this flush and none waits for it, so the published position does not change. */
         status = begin_flush(channel, channel->flushed_position - 1);
     }
     return status < 0 ? status : test_flushes(channel);
+}
+
+/* Returns true if the channel has triggers that wait, flushes in progress, or transfers that are not flushed. */
+static bool has_work_left(const mscclpp_proxy_channel_t *channel)
+{
+    return channel->job_count > 0 || channel->flush_count > 0 || channel->has_unflushed;
 }
 
 /*
@@ -292,7 +300,7 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
     if (status == MSCCLPP_OK) {
         status = test_flushes(channel);
     }
-    if (channel->job_count > 0 || channel->flush_count > 0 || channel->has_unflushed) {
+    if (has_work_left(channel)) {
         mscclpp_proxy_mark_busy(proxy, channel);
     }
     return status;
@@ -327,7 +335,7 @@ mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settl
         if (status < 0) {
             return status;
         }
-        if (channel->job_count == 0 && channel->flush_count == 0 && !channel->has_unflushed) {
+        if (!has_work_left(channel)) {
             mscclpp_proxy_mark_idle(proxy, channel);
         }
     }

@@ -231,6 +231,7 @@ static void forget_captured(void *context)
     (void)__atomic_sub_fetch(&runner->captured, 1, __ATOMIC_RELEASE);
 }
 
+/* Gives up a captured operation's mapped buffers, and takes the operation off the runner's count. */
 static void forget_mapped(void *context)
 {
     mscclpp_mapped_t *mapped = context;

@@ -452,6 +452,16 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     return MSCCLPP_OK;
 }
 
+/*
+ * Returns true if kernel `ringable` still lingers, and has blocks enough for the operation. `ringable` is 0 if no
+ * kernel may be rung. Returns false if the task has a stream: work in that stream would have to come first.
+ */
+static bool can_ring(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint64_t ringable)
+{
+    return runner->stream == NULL && ringable != 0 && number_of_last_that_left(runner) < ringable &&
+           runner->linger.nblocks >= fewest_blocks(runner, launch);
+}
+
 mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                       uint32_t *reporting_blocks_p)
 {
@@ -470,9 +480,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
 
     linger->rung = 0;
     *reporting_blocks_p = launch->nblocks;
-    /* Rings only if the task has no stream: work in that stream would have to come first. */
-    if (is_servable && kernel_knows_buffers && runner->stream == NULL && ringable != 0 &&
-        number_of_last_that_left(runner) < ringable && linger->nblocks >= fewest_blocks(runner, launch)) {
+    if (is_servable && kernel_knows_buffers && can_ring(runner, launch, ringable)) {
         const uint32_t code = encode_bell(runner, launch, variant, linger->nblocks);
 
         mscclpp_bell_ring(runner->mailbox, runner->launches + 1, launch, code);

@@ -21,6 +21,7 @@ typedef struct {
     uint32_t needed; /* the streak after which a kernel stays */
 } mscclpp_linger_history_t;
 
+/* Begins a history without calls. */
 void mscclpp_linger_history_init(mscclpp_linger_history_t *history);
 
 /*

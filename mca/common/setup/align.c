@@ -112,6 +112,7 @@ static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oo
     const bool user_allows = team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_KERNELS;
     uint32_t most_ranks = 1, most_processes = 1;   /* on one GPU: ranks; processes that a rank knows of */
     bool take_turns = false, across_nodes = false; /* processes take turns on a GPU; ranks of two nodes share one */
+    bool may_share;
     int rank, other;
 
     for (rank = 0; rank < oob->size && !team->group.on_twin; ++rank) {
@@ -129,8 +130,8 @@ static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oo
         most_ranks = ranks_here > most_ranks ? ranks_here : most_ranks;
         most_processes = facts[rank].users > most_processes ? facts[rank].users : most_processes;
     }
-    if (most_ranks > 1 && !user_allows &&
-        (take_turns || across_nodes || team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE)) {
+    may_share = user_allows || (!take_turns && !across_nodes && team->protocol.shared_gpu != MSCCLPP_SHARED_GPU_STAGE);
+    if (most_ranks > 1 && !may_share) {
         mscclpp_info("%s: %u ranks%s share a GPU%s and coll_mscclpp_shared_gpu is not kernels: device buffers are "
                      "staged",
                      oob->label, most_ranks, across_nodes ? " of several nodes" : "", take_turns ? " by turns" : "");

@@ -78,7 +78,8 @@ static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
 mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
                                      mscclpp_status_t *own_status_p)
 {
-    const int32_t width = team->protocol.packet_width;
+    const bool is_asked_for = team->protocol.packet_width == 128; /* by the user */
+    const bool is_excluded = team->protocol.packet_width != 0 && !is_asked_for;
     mscclpp_status_t own_status, status;
     mscclpp_vote_t vote;
 
@@ -86,7 +87,7 @@ mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *
      * Nothing is tried in these cases, which are equal on all ranks: a single rank; another format that the user asks
      * for; ranks that take turns on a GPU, unless the user asks for LL128; a packet area that is too small.
      */
-    if (team->group.size == 1 || (width != 0 && width != 128) || (shared && width == 0) ||
+    if (team->group.size == 1 || is_excluded || (shared && !is_asked_for) ||
         MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size) == 0) {
         return MSCCLPP_OK;
     }

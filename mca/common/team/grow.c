@@ -299,6 +299,13 @@ const mscclpp_layout_t *mscclpp_team_layout(const mscclpp_team_t *team)
     return team->has_lost ? &team->lost_layout : &team->runner.layout;
 }
 
+/* Returns true if both choices launch the same kernel in the same grid, for the same algorithm. */
+static bool is_same_launch(const mscclpp_choice_t *one, const mscclpp_choice_t *other)
+{
+    return one->algo == other->algo && one->kernel == other->kernel && one->nblocks == other->nblocks &&
+           one->nthreads == other->nthreads;
+}
+
 /*
  * With several epochs, the pieces that other nodes expect depend on the layout. Without packets, so do the tiles.
  */
@@ -312,9 +319,8 @@ bool mscclpp_team_needs_lost(const mscclpp_team_t *team, const mscclpp_select_in
         return false;
     }
     small_input.layout = &team->runner.layout;
-    return mscclpp_select_allreduce(&small_input, &by_small) != MSCCLPP_OK || by_small.algo != choice->algo ||
-           by_small.kernel != choice->kernel || by_small.nblocks != choice->nblocks ||
-           by_small.nthreads != choice->nthreads || by_small.epochs != 1 || choice->epochs != 1;
+    return mscclpp_select_allreduce(&small_input, &by_small) != MSCCLPP_OK || !is_same_launch(&by_small, choice) ||
+           by_small.epochs != 1 || choice->epochs != 1;
 }
 
 /*
@@ -362,13 +368,18 @@ mscclpp_status_t mscclpp_team_enter(mscclpp_team_t *team)
     return mscclpp_lease_begin(team) && is_leased(team) ? return_to_small(team) : MSCCLPP_OK;
 }
 
+/* Returns true if no operation is in progress on the device. */
+static bool is_idle(const mscclpp_runner_t *runner)
+{
+    return runner->launches == 0 || mscclpp_runner_has_ended(runner);
+}
+
 void mscclpp_team_leave(mscclpp_team_t *team)
 {
     const mscclpp_runner_t *runner = &team->runner;
 
     /* After a failure, or while an operation is in progress in a stream, the chunk stays with the team. */
-    if (team->in_use && !team->group.broken && !runner->stuck &&
-        (runner->launches == 0 || mscclpp_runner_has_ended(runner))) {
+    if (team->in_use && !team->group.broken && !runner->stuck && is_idle(runner)) {
         mscclpp_lease_end(team);
     }
     team->in_use = false;

@@ -53,9 +53,11 @@ static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_query_t *
 {
     const mscclpp_plan_file_t *file = plan->file;
 
+    const bool keeps_padding = query->dtype < MSCCLPP_DTYPE_SHORT_INT || !file->plan->in_place;
+    const bool has_blocks = query->blocks == 0 || file->blocks <= query->blocks;
+
     return !file->only_by_name && mscclpp_plans_collective(file->plan) == query->coll && can_do(file, query->op) &&
-           (query->dtype < MSCCLPP_DTYPE_SHORT_INT || !file->plan->in_place) &&
-           (query->blocks == 0 || file->blocks <= query->blocks);
+           keeps_padding && has_blocks;
 }
 
 /* Returns true if the user's parameters name an algorithm for such calls, or sizes of algorithms. Then they win. */

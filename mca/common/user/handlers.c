@@ -62,7 +62,7 @@ static mscclpp_status_t call_handler(void *context, const mscclpp_dev_request_t 
 
 /*
  * The channels are closed, so the proxy does not call the old handler during the change. An old list is freed only
- * after the proxy has stopped using it. After an error nothing is changed.
+ * after the proxy has stopped using it.
  */
 mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *channels, int index,
                                                    mscclpp_user_handler_fn_t handler, void *context)
@@ -189,6 +189,7 @@ static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int 
     const bool is_add = item->type == MSCCLPP_TRIGGER_ADD, has_data = (item->type & MSCCLPP_TRIGGER_DATA) != 0;
     const uint64_t bytes = is_add ? sizeof(uint64_t) : item->size;
     uint64_t peer_bytes;
+    bool to_fits, from_fits;
 
     if (item->channel >= count || item->type > (MSCCLPP_TRIGGER_DATA | MSCCLPP_TRIGGER_SIGNAL)) {
         mscclpp_error("%s: rank %d: item %d of a list has channel %u and type %u; channels 0 to %u are allowed, and "
@@ -198,8 +199,9 @@ static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int 
         return MSCCLPP_ERR_INVALID;
     }
     peer_bytes = share->sizes[channels->peers[item->channel / (uint32_t)channels->per_peer]];
-    if (((is_add || has_data) && !mscclpp_fits(item->to, bytes, peer_bytes)) ||
-        (has_data && !mscclpp_fits(item->from, bytes, share->bytes)) || (is_add && item->to % sizeof(uint64_t) != 0)) {
+    to_fits = (!is_add && !has_data) || mscclpp_fits(item->to, bytes, peer_bytes);
+    from_fits = !has_data || mscclpp_fits(item->from, bytes, share->bytes);
+    if (!to_fits || !from_fits || (is_add && item->to % sizeof(uint64_t) != 0)) {
         mscclpp_error("%s: rank %d: item %d of a list: %llu bytes do not fit: from offset %llu of %llu bytes to offset "
                       "%llu of %llu bytes; the word of an ADD must be aligned to 8 bytes",
                       user->oob.label, user->oob.rank, number, (unsigned long long)bytes,

@@ -264,7 +264,7 @@ mscclpp_status_t mscclpp_twin_copy_batch(mscclpp_gpu_stream_t *stream, const msc
 /* Queues a copy in the stream's queue, without waiting for it. A failure is logged. */
 mscclpp_status_t mscclpp_twin_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
-    const mscclpp_dev_twin_copy_t copy = {to, from, size};
+    const mscclpp_dev_twin_copy_t copy = {.to = to, .from = from, .size = size};
     int error = size > 0 && to != from ? mscclpp_dev_twin_copy(stream->queue, &copy) : 0;
 
     if (0 != error) {
