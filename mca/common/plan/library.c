@@ -193,8 +193,7 @@ static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscc
     }
 }
 
-/* Notes how the plan uses the items of one operation, and whether it combines by min or max (mscclpp_plan_visit_fn_t).
- */
+/* Notes how one operation uses its items, and whether it combines by min or max (mscclpp_plan_visit_fn_t). */
 static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                       const mscclpp_plan_op_t *pipeline)
 {
@@ -214,7 +213,7 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
     }
 }
 
-/* Finds the largest rank in blocks and in channels, and numbers the chunks of a rank. file->chunks must be known. */
+/* Finds the most blocks and channels of a rank, and numbers a rank's chunks. file->chunks must be known. */
 static void measure_ranks(survey_t *survey)
 {
     mscclpp_plan_file_t *file = survey->file;

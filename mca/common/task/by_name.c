@@ -40,8 +40,8 @@ typedef struct {
 } place_t;
 
 /*
- * Replaces a buffer that kernels cannot reach by a copy. The copy also keeps bytes of an output that the plan does not
- * write.
+ * Replaces a buffer that kernels cannot access by a copy in device memory, which restore frees, also after an error.
+ * The copy also keeps bytes of an output that the plan does not write.
  */
 static mscclpp_status_t replace(mscclpp_runner_t *runner, place_t *place)
 {
@@ -66,8 +66,8 @@ static char *address_of(const place_t *place)
 }
 
 /*
- * Frees the stand-ins, unless a kernel that did not end may still use them. After a success, first copies the output
- * home.
+ * Frees the stand-ins, unless a kernel that did not end may still use them. If `status` is MSCCLPP_OK, first copies the
+ * output home, and waits for that. Returns `status`, or the first error.
  */
 static mscclpp_status_t restore(mscclpp_runner_t *runner, place_t *in, place_t *out, mscclpp_status_t status)
 {
@@ -88,8 +88,9 @@ static mscclpp_status_t restore(mscclpp_runner_t *runner, place_t *in, place_t *
 }
 
 /*
- * Replaces buffers without telling the peers: these only notice that they cannot map them, and all ranks then take the
- * plan's own memory. *served_p is false, on all ranks, if some rank has no memory for the plan.
+ * Runs the plan, with stand-ins for buffers that kernels cannot access. Does not tell the peers: these only notice that
+ * they cannot map them, and all ranks then take the plan's own memory. *served_p is false, on all ranks, if some rank
+ * has no memory for the plan.
  */
 static mscclpp_status_t run(mscclpp_team_t *team, mscclpp_by_plan_t *call, bool *served_p)
 {

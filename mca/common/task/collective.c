@@ -80,6 +80,7 @@ mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_se
                                can_map && !is_early(task) && (!task->queued || task->may_map), &task->choice);
 }
 
+/* Returns true if the chosen algorithm accesses the buffers of peers. */
 static bool needs_mapping(const mscclpp_coll_task_t *task)
 {
     return task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY || task->choice.algo == MSCCLPP_COLL_BY_ENGINES;
@@ -304,7 +305,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     return status;
 }
 
-/* Serves a call of a single rank by a copy. The own block of the only rank is the result. */
+/* Serves the call of a team with one rank: copies its block, and waits for the copy. The type must have no padding. */
 static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
@@ -324,7 +325,7 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
     return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
-/* Chooses on trial, for a turn of packets or tiles between nodes. */
+/* Returns true if a call between nodes takes one turn, by packets or by one tile. Chooses on trial. */
 static bool takes_one_turn(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_coll_task_t tried = *task;
@@ -380,13 +381,19 @@ static mscclpp_status_t grow(const mscclpp_coll_task_t *task, mscclpp_select_inp
     return status;
 }
 
+static bool is_same_choice(const mscclpp_coll_choice_t *one, const mscclpp_coll_choice_t *other)
+{
+    return one->algo == other->algo && one->kernel == other->kernel && one->nblocks == other->nblocks &&
+           one->nthreads == other->nthreads && one->epochs == other->epochs && one->tile == other->tile &&
+           one->radix == other->radix && one->exchange == other->exchange;
+}
+
 /*
  * Returns true if the call needs the leased scratch that this node has lost. It does not if it is as other nodes expect
  * with the small scratch, too: packets carry it, and the choice is the same.
  */
 static bool needs_lost_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
-    const mscclpp_coll_choice_t *choice = &task->choice;
     mscclpp_select_input_t small_input = *input;
     mscclpp_coll_task_t tried = *task;
 
@@ -394,11 +401,8 @@ static bool needs_lost_scratch(const mscclpp_coll_task_t *task, const mscclpp_se
         return false;
     }
     small_input.layout = &task->team->runner.layout;
-    return mscclpp_coll_choose(&tried, &small_input, true) != MSCCLPP_OK || choice->epochs == 0 ||
-           tried.choice.algo != choice->algo || tried.choice.kernel != choice->kernel ||
-           tried.choice.nblocks != choice->nblocks || tried.choice.nthreads != choice->nthreads ||
-           tried.choice.epochs != choice->epochs || tried.choice.tile != choice->tile ||
-           tried.choice.radix != choice->radix || tried.choice.exchange != choice->exchange;
+    return mscclpp_coll_choose(&tried, &small_input, true) != MSCCLPP_OK || task->choice.epochs == 0 ||
+           !is_same_choice(&tried.choice, &task->choice);
 }
 
 /*
@@ -434,6 +438,7 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_selec
     return status;
 }
 
+/* Reads the control messages of a team that spans nodes, at one call in NOTICE_CALLS. The next wait examines them. */
 static void read_notices(mscclpp_team_t *team)
 {
     mscclpp_group_notice_t failed, host;
@@ -443,6 +448,7 @@ static void read_notices(mscclpp_team_t *team)
     }
 }
 
+/* Fills in what the choice of an algorithm needs to know of the team and of the call. */
 static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_coll_describe_team(task->team, task->args->dtype, input);
@@ -522,10 +528,6 @@ void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, con
     team->group.collective = mscclpp_coll_name(args->coll);
 }
 
-/*
- * Grows the scratch and makes the plan's memory now, so that no later call has to wait for other hosts. After an error
- * other than MSCCLPP_ERR_NOT_SUPPORTED, the caller must destroy the team, because it is not marked as broken.
- */
 mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_coll_args_t *args)
 {
     mscclpp_coll_task_t task;

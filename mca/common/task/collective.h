@@ -24,11 +24,14 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
 
 /*
  * Queues the call in `stream`, for a team that serves queued operations only (mca/common/team/queue.h). Waits only with
- * `may_wait`, as mscclpp_allreduce_enqueue does. Kernels must be
- * able to access the buffers. Returns MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, in these cases: data in several
- * allocations; blocks that differ, on several nodes; no kernel for the operation; no algorithm for queued calls. Every
- * other error breaks the team. In a captured stream, all calls of the team that need separate memory share it. The
- * memory is kept as long as the graphs.
+ * `may_wait`, as mscclpp_allreduce_enqueue does. Kernels must be able to access the buffers.
+ *
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, in these cases: data in several allocations; blocks that
+ * differ, on several nodes; no kernel for the operation; no algorithm for queued calls. Every other error breaks the
+ * team.
+ *
+ * In a captured stream, all calls of the team that need separate memory share it. The memory is kept as long as the
+ * graphs.
  */
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                             mscclpp_gpu_stream_t *stream);

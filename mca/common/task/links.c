@@ -14,10 +14,6 @@ uint64_t mscclpp_links_max(const mscclpp_team_t *team)
     return mscclpp_team_layout(team)->bulk_size / 2;
 }
 
-/*
- * The measured time includes the meeting of the ranks. MSCCLPP_ERR_INVALID does not break the team. Returns
- * MSCCLPP_ERR_PEER if the team is broken. Every other error breaks the team.
- */
 mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes, uint32_t rounds,
                                    bool get, double *seconds_p)
 {

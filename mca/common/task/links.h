@@ -11,8 +11,9 @@
  *
  * Blocking and collective. All arguments except the buffers must be equal on all ranks. *seconds_p is the time from
  * before the ranks meet to the end of the kernel. If the team's scratch is too small for the bytes, it first grows to
- * its full size. Returns MSCCLPP_ERR_INVALID if the bytes do not fit into half of its bulk area even then. Any other
- * error breaks the team.
+ * its full size. Returns MSCCLPP_ERR_INVALID, on all ranks and with the team unbroken, if the bytes do not fit into
+ * half of its bulk area even then. Returns MSCCLPP_ERR_PEER if the team is broken already. Any other error breaks the
+ * team.
  */
 mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes, uint32_t rounds,
                                    bool get, double *seconds_p);

@@ -40,10 +40,7 @@ void mscclpp_report_choice(const mscclpp_team_t *team, uint64_t call, const char
     }
 }
 
-/*
- * Logs once for each class of sizes (powers of two) in a communicator, on its first rank only, and not during a trial
- * at set-up.
- */
+/* Logs nothing during a trial at set-up. */
 void mscclpp_report_costs(mscclpp_team_t *team, const mscclpp_select_input_t *input, const mscclpp_choice_t *choice)
 {
     uint64_t *logged = &team->logged_costs[MSCCLPP_COLL_LAST];
@@ -56,10 +53,7 @@ void mscclpp_report_costs(mscclpp_team_t *team, const mscclpp_select_input_t *in
     }
 }
 
-/*
- * Logs only calls between nodes, once for each class of sizes (powers of two) in a communicator, on its first rank.
- * Logs nothing if there is no other algorithm to compare with.
- */
+/* Logs nothing for an algorithm within a node, or if there is no other algorithm to compare with. */
 void mscclpp_report_coll_costs(mscclpp_team_t *team, mscclpp_coll_t coll, uint64_t bytes,
                                const mscclpp_select_input_t *input, const mscclpp_coll_choice_t *choice)
 {

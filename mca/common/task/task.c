@@ -72,7 +72,7 @@ static mscclpp_status_t choose(mscclpp_task_t *task, mscclpp_select_input_t *inp
     return status;
 }
 
-/* Chooses an algorithm without engines. */
+/* Chooses an algorithm other than the engines. */
 static mscclpp_status_t choose_without_engines(mscclpp_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_select_input_t other_input = *input;
@@ -248,7 +248,6 @@ static mscclpp_status_t launch(mscclpp_task_t *task)
         mscclpp_status_t status = MSCCLPP_OK;
 
         mscclpp_fiber_close(); /* the calling thread feeds the engines */
-
         if (task->in_stand_in != NULL || task->out_stand_in != NULL) {
             status = mscclpp_runner_await_stream(&task->team->runner); /* engines have streams of their own */
         }
@@ -265,7 +264,10 @@ static mscclpp_status_t launch(mscclpp_task_t *task)
                : mscclpp_runner_launch(&task->team->runner, NULL, &launch, task->choice.algo->name);
 }
 
-/* Serves a call of a single rank by a copy. The operand of the only rank is the result. */
+/*
+ * Serves the call of a team with one rank: copies the operand to the result, and waits for the copy. The type must have
+ * no padding, which the copy would overwrite.
+ */
 static mscclpp_status_t copy_alone(mscclpp_task_t *task)
 {
     mscclpp_status_t status;
@@ -501,10 +503,6 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
     return serve_call(&task);
 }
 
-/*
- * Grows the scratch and makes the plan's memory now, so that no later call has to wait for other hosts. After an error
- * other than MSCCLPP_ERR_NOT_SUPPORTED, the caller must destroy the team, because it is not marked as broken.
- */
 mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
 {
     mscclpp_task_t task = {.team = team, .args = args, .bytes = bytes_of(args)};

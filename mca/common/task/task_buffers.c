@@ -9,7 +9,7 @@ mscclpp_status_t mscclpp_task_stream(mscclpp_task_t *task)
     return status;
 }
 
-/* Allocates in stream order. */
+/* Allocates device memory of task->bytes bytes, in the order of the team's stream. mscclpp_task_restore frees it. */
 static mscclpp_status_t make_stand_in(mscclpp_task_t *task, void **stand_in_p)
 {
     mscclpp_status_t status = mscclpp_task_stream(task);

@@ -63,8 +63,8 @@ struct mscclpp_remote {
 };
 
 /*
- * Writes the card by which peers find the memory. Memory of 0 bytes has no segment. Returns MSCCLPP_ERR_NOT_SUPPORTED,
- * unlogged, if the memory is not within one segment of this process.
+ * Writes the card by which peers find `length` bytes of this rank's memory. Memory of 0 bytes has no segment. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, unlogged, if the memory is not within one segment of this process.
  */
 static mscclpp_status_t describe_memory(const mscclpp_transport_params_t *params, uint64_t magic, const void *address,
                                         uint64_t length, shm_card_t *card)
@@ -79,9 +79,9 @@ static mscclpp_status_t describe_memory(const mscclpp_transport_params_t *params
 }
 
 /*
- * Checks the card first, because it comes from another process. Returns MSCCLPP_ERR_INVALID if the bytes are not a card
- * of this kind from that peer; otherwise fails as mscclpp_shmseg_attach does. A card of length 0 yields an empty
- * window.
+ * Maps the memory that the peer's card describes. Checks the card first, because it comes from another process. Returns
+ * MSCCLPP_ERR_INVALID if the bytes are not a card of this kind from that peer; otherwise fails as mscclpp_shmseg_attach
+ * does. A card of length 0 yields an empty window. The caller detaches the window's segment.
  */
 static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, const void *bytes, size_t length,
                                     shm_window_t *window)
@@ -113,7 +113,7 @@ static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, 
     return status;
 }
 
-/* Always returns MSCCLPP_ERR_NO_MEMORY. */
+/* Logs that there is no memory for `purpose`. Always returns MSCCLPP_ERR_NO_MEMORY. */
 static mscclpp_status_t log_no_memory(const mscclpp_transport_t *transport, const char *purpose)
 {
     mscclpp_error("%s: out of memory for %s of transport shm", transport->params.label, purpose);
@@ -184,6 +184,7 @@ static mscclpp_status_t shm_conn_address(const mscclpp_conn_t *conn, void *addre
     return MSCCLPP_OK;
 }
 
+/* Maps the tokens of the peer, whose address this is. A second call is refused once they are mapped. */
 static mscclpp_status_t shm_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     if (conn->tokens.base != NULL) {
@@ -252,6 +253,7 @@ static void shm_region_destroy(mscclpp_region_t *region)
     free(region);
 }
 
+/* Maps the peer's region for the CPU. shm_remote_map also maps it for kernels. */
 static mscclpp_status_t shm_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                           mscclpp_remote_t **remote_p)
 {
@@ -284,7 +286,7 @@ static void shm_remote_destroy(mscclpp_remote_t *remote)
     free(remote);
 }
 
-/* Always returns MSCCLPP_ERR_INVALID. */
+/* Logs that an access of `action` extends past the `limit` bytes of a region. Always returns MSCCLPP_ERR_INVALID. */
 static mscclpp_status_t log_out_of_range(const mscclpp_conn_t *conn, const char *action, uint64_t offset,
                                          uint64_t length, uint64_t limit)
 {
@@ -325,6 +327,7 @@ static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t offset
     return MSCCLPP_OK;
 }
 
+/* Checks that the bytes of a put are within both regions. Otherwise logs an error. */
 static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                   const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
@@ -337,6 +340,7 @@ static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remo
     return MSCCLPP_OK;
 }
 
+/* Checks that the peer has this token. Otherwise logs an error. */
 static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
 {
     if (!mscclpp_fits(token * sizeof(uint64_t), sizeof(uint64_t), conn->tokens.length)) {
@@ -347,7 +351,7 @@ static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
     return MSCCLPP_OK;
 }
 
-/* Releases everything that this thread wrote before, the bytes of puts among it. */
+/* Adds 1 to the peer's token, in release order, so that what this thread wrote before is visible, too. */
 static void give_signal(const mscclpp_conn_t *conn, uint32_t token)
 {
     __atomic_fetch_add((uint64_t *)(void *)conn->tokens.base + token, 1, __ATOMIC_RELEASE);
@@ -376,8 +380,8 @@ static mscclpp_status_t shm_signal(mscclpp_conn_t *conn, uint32_t token)
 }
 
 /*
- * Copies by memcpy, so words may appear in parts for a moment. This is not visible, because the signal tells the peer
- * when to read. Checks everything before it copies, so nothing has been written after an error.
+ * Puts and then signals. Copies by memcpy, so words may appear in parts for a moment. This is not visible, because the
+ * signal tells the peer when to read. Checks everything before it copies, so nothing has been written after an error.
  */
 static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                        mscclpp_region_t *region, uint64_t from, uint64_t length, uint32_t token)

@@ -88,14 +88,14 @@ struct mscclpp_remote {
     mscclpp_window_t window;
 };
 
-/* Always returns MSCCLPP_ERR_NO_MEMORY. */
+/* Logs that there is no memory for `purpose`. Always returns MSCCLPP_ERR_NO_MEMORY. */
 static mscclpp_status_t log_no_memory(const mscclpp_transport_params_t *params, const char *purpose)
 {
     mscclpp_error("%s: out of memory for %s of transport cuda_ipc", params->label, purpose);
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
-/* Markers copy from device memory that nothing writes to any more. Waits until it is filled. */
+/* Makes transport->marker_numbers, and waits until it is filled. Nothing writes to it afterwards. */
 static mscclpp_status_t make_marker_numbers(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -164,7 +164,7 @@ static mscclpp_status_t ipc_create(const mscclpp_transport_params_t *params, uin
     return MSCCLPP_OK;
 }
 
-/* The connections and regions of the instance must be gone. NULL is allowed. */
+/* Frees the counts of signals, which outlive connections, and the marker numbers. */
 static void ipc_destroy(mscclpp_transport_t *transport)
 {
     ipc_counts_t *counts;
@@ -180,7 +180,7 @@ static void ipc_destroy(mscclpp_transport_t *transport)
     free(transport);
 }
 
-/* Logs only the first failure, and returns it also later. */
+/* Breaks the connection, and logs that. If it is broken already, does nothing. Returns the first failure. */
 static mscclpp_status_t fail(mscclpp_conn_t *conn, mscclpp_status_t status)
 {
     if (conn->status == MSCCLPP_OK) {
@@ -191,7 +191,7 @@ static mscclpp_status_t fail(mscclpp_conn_t *conn, mscclpp_status_t status)
     return conn->status;
 }
 
-/* Updates passed_markers and passed_signals from the board. Modulo SLOTS is enough: fewer markers are in progress. */
+/* Reads from the board which markers and signals have ended. Modulo SLOTS is enough: fewer markers are in progress. */
 static void update_passed(mscclpp_conn_t *conn)
 {
     const uint64_t last_marker = __atomic_load_n(&conn->board->last_marker, __ATOMIC_ACQUIRE);
@@ -213,6 +213,7 @@ static mscclpp_status_t check_not_freed(mscclpp_conn_t *conn, const mscclpp_wind
     return conn->status;
 }
 
+/* Starts the puts that have been collected. A failure breaks the connection. */
 static mscclpp_status_t begin_batch(mscclpp_conn_t *conn)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -224,7 +225,7 @@ static mscclpp_status_t begin_batch(mscclpp_conn_t *conn)
     return status == MSCCLPP_OK ? MSCCLPP_OK : fail(conn, status);
 }
 
-/* Starts the collected puts first, because the copy must come after them. A failure breaks the connection. */
+/* Queues a copy in the connection's stream, after the collected puts. A failure breaks the connection. */
 static mscclpp_status_t enqueue(mscclpp_conn_t *conn, void *to, const void *from, uint64_t length)
 {
     mscclpp_status_t status = begin_batch(conn);
@@ -257,7 +258,7 @@ static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
     return status;
 }
 
-/* A failed copy passes no marker, so streams with unfinished markers are asked. Returns a failure once. */
+/* Starts collected puts, and looks for failures: a failed copy passes no marker, so unfinished streams are asked. */
 static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
 {
     mscclpp_conn_t *conn;
@@ -283,7 +284,7 @@ static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
-/* The stream is the connection's own, so that its copies never wait for those of another connection. */
+/* Makes a connection with a board and a stream of its own. ipc_conn_connect maps the peer's tokens. */
 static mscclpp_status_t ipc_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -326,7 +327,7 @@ static mscclpp_status_t ipc_conn_address(const mscclpp_conn_t *conn, void *addre
     return MSCCLPP_OK;
 }
 
-/* Tokens keep their values, so a later connection continues the counts. ipc_destroy frees them. */
+/* Finds or makes the counts of a peer's tokens, which later connections continue. ipc_destroy frees them. */
 static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, uint64_t token_count,
                                     ipc_counts_t **counts_p)
 {
@@ -349,7 +350,7 @@ static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, ui
     return MSCCLPP_OK;
 }
 
-/* After an error nothing has changed. */
+/* Maps the peer's tokens, and finds their counts. After an error nothing has changed. */
 static mscclpp_status_t ipc_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_status_t status;
@@ -438,6 +439,7 @@ static void ipc_region_destroy(mscclpp_region_t *region)
     free(region);
 }
 
+/* Maps the peer's region. */
 static mscclpp_status_t ipc_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                           mscclpp_remote_t **remote_p)
 {
@@ -468,7 +470,7 @@ static void ipc_remote_destroy(mscclpp_remote_t *remote)
     }
 }
 
-/* Starts the batch if it is full or the target is lent memory. */
+/* Adds a put to the batch, which is started if it is full or if the target is lent memory. */
 static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
                                 uint64_t from, uint64_t length)
 {
@@ -489,7 +491,7 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
         status = check_not_freed(conn, &remote->window, "region");
         if (status == MSCCLPP_OK) {
             conn->batch[conn->batched++] =
-                (mscclpp_gpu_copy_t){remote->window.base + to, region->address + from, length};
+                (mscclpp_gpu_copy_t){.to = remote->window.base + to, .from = region->address + from, .size = length};
             conn->has_unmarked_work = true;
             /* Lent memory exists now but may be freed later, so a put into it is started at once. */
             if (conn->batched == MAX_BATCH || remote->window.lent_id != 0) {

@@ -5,10 +5,6 @@
 #include "mca/common/base/log.h"
 #include "mca/common/base/process.h"
 
-/*
- * Memory of 0 bytes has a card without a handle. Returns MSCCLPP_ERR_INVALID if the memory extends past the end of its
- * allocation; otherwise fails as export_memory does.
- */
 mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                          const void *address, uint64_t length, mscclpp_window_card_t *card_p)
 {
@@ -34,16 +30,13 @@ mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *param
 }
 
 /*
- * Checks that the card is of this kind, comes from this peer, and is within its allocation, because it comes from
- * another process. If it is not, returns MSCCLPP_ERR_INVALID; otherwise fails as mscclpp_mapping_get does.
- *
- * Memory of this process that is mapped at its own address is lent: the id of its buffer tells later whether the
- * memory still exists.
+ * Checks the card first, because it comes from another process. Memory of this process that is mapped at its own
+ * address is lent: the id of its buffer tells later whether the memory still exists.
  */
 mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                      int peer, const void *bytes, size_t length, mscclpp_window_t *window_p)
 {
-    mscclpp_window_t window = {NULL, NULL, 0, 0};
+    mscclpp_window_t window = {.mapping = NULL};
     mscclpp_window_card_t card;
     mscclpp_status_t status;
 

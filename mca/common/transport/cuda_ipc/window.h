@@ -38,15 +38,17 @@ typedef struct {
 } mscclpp_window_t;
 
 /*
- * Fills in the card of this rank's memory. Returns MSCCLPP_ERR_NOT_SUPPORTED if the memory cannot be exported, or
- * MSCCLPP_ERR_INVALID if it extends beyond its allocation.
+ * Fills in the card of `length` bytes of this rank's memory; memory of 0 bytes has a card without a handle. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, unlogged, if the memory cannot be exported. Logs an error and returns MSCCLPP_ERR_INVALID
+ * if it extends beyond its allocation. After a failure *card_p is unchanged.
  */
 mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                          const void *address, uint64_t length, mscclpp_window_card_t *card_p);
 
 /*
- * Maps the memory that `peer` described. Returns MSCCLPP_ERR_INVALID if the bytes are not a card of this kind from that
- * peer. A card of length 0 gives an empty window. After a failure *window_p is unchanged.
+ * Maps the memory that `peer` described. Logs an error and returns MSCCLPP_ERR_INVALID if the bytes are not a card of
+ * this kind from that peer, or if the memory is not within its allocation. Fails otherwise as mscclpp_mapping_get does.
+ * A card of length 0 gives an empty window. After a failure *window_p is unchanged. The caller closes the window.
  */
 mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                      int peer, const void *bytes, size_t length, mscclpp_window_t *window_p);

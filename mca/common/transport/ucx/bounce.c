@@ -29,8 +29,8 @@ bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, 
 }
 
 /*
- * Allocates pinned memory, if *memory_p is none yet. Only the host's address is used, by copies and by UCX. A failure
- * breaks the connection.
+ * Allocates `size` bytes of pinned memory, if *memory_p is NULL. Only the host's address is used, by copies and by UCX.
+ * On failure breaks the connection and returns false.
  */
 static bool ensure_bounce_memory(mscclpp_conn_t *conn, char **memory_p, size_t size)
 {
@@ -54,7 +54,7 @@ bool mscclpp_transport_ucx_ensure_landing(mscclpp_conn_t *conn)
     return ensure_bounce_memory(conn, &conn->landing, conn->landing_size + sizeof(uint64_t));
 }
 
-/* Makes the copier, if there is none yet. A failure breaks the connection. */
+/* Makes the copier, if there is none yet. On failure breaks the connection and returns false. */
 static bool ensure_copier(mscclpp_conn_t *conn, mscclpp_copier_t *copier)
 {
     const mscclpp_transport_params_t *params = &conn->transport->params;
@@ -68,7 +68,7 @@ static bool ensure_copier(mscclpp_conn_t *conn, mscclpp_copier_t *copier)
 
 /*
  * A side with regions in device memory needs bounce memory for both directions. A side without such regions needs
- * landing memory if the peer sends it messages with data. A failure breaks the connection, and its status is returned.
+ * landing memory if the peer sends it messages with data.
  */
 mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
 {
@@ -86,10 +86,7 @@ mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
     return conn->status;
 }
 
-/*
- * Returns false while the batch runs, and once if it has failed. A batch contains copies of all connections and does
- * not tell which one has failed, so a failure breaks all connections.
- */
+/* A batch contains copies of all connections and does not tell which one has failed, so a failure breaks them all. */
 bool mscclpp_transport_ucx_test_batch(mscclpp_transport_t *transport, mscclpp_copier_t *copier)
 {
     mscclpp_status_t status = mscclpp_copier_test(copier, transport->params.gpu);
@@ -230,10 +227,7 @@ static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
     return true;
 }
 
-/*
- * A put becomes as many messages as it needs, any other operation one without data. Returns false if the function must
- * be called again later, or if the connection broke.
- */
+/* A put becomes as many messages as it needs, any other operation one without data. */
 bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     ucx_message_t *message;
@@ -335,11 +329,6 @@ void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
     }
 }
 
-/*
- * Sends a note, which also tells the peer how many of its messages have been executed. Returns true even if UCX fails
- * to send it, because the peer is then lost. Returns false, with nothing sent, while the last note of this kind is
- * still being sent, or if the peer is not connected or is lost.
- */
 bool mscclpp_transport_ucx_send_note(mscclpp_conn_t *conn, ucx_kind_t kind)
 {
     ucx_note_t *note = &conn->notes[kind - UCX_ACK];

@@ -31,10 +31,9 @@ static void free_conn(mscclpp_conn_t *conn)
 }
 
 /*
- * conn_connect later gives the connection memory for messages and an endpoint. The size of its landing memory is the
- * parameter bounce_size, rounded down to a multiple of UCX_CHUNKS aligned chunks.
- *
- * Returns MSCCLPP_ERR_SYSTEM if the instance is stranded.
+ * Makes a connection without memory for messages and without an endpoint, which it gets when it is connected. The size
+ * of its landing memory is the parameter bounce_size, rounded down to a multiple of UCX_CHUNKS aligned chunks. Returns
+ * MSCCLPP_ERR_SYSTEM if the instance is stranded.
  */
 mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
@@ -130,7 +129,7 @@ static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 }
 
 /*
- * Both sides use the smaller of their two sizes of bounce memory.
+ * Connects to the peer with this address. Both sides use the smaller of their two sizes of bounce memory.
  *
  * If the connection is already broken, returns its status. Returns MSCCLPP_ERR_INVALID for an invalid address or a
  * second call; otherwise fails as the memory or the endpoint does. After a failure of the first call, the connection
@@ -242,7 +241,7 @@ static bool conn_uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region
     return false;
 }
 
-/* Asks all connections, because UCX may still hold requests of destroyed ones. */
+/* Returns true if UCX may still access the region, also for destroyed connections, of which it may hold requests. */
 static bool is_used(const mscclpp_region_t *region)
 {
     const mscclpp_conn_t *conn = region->transport->conns;
@@ -255,7 +254,7 @@ static bool is_used(const mscclpp_region_t *region)
 
 /*
  * Waits until no connection uses the region. The caller has removed the region's number, so messages that arrive
- * meanwhile do not find the region. Gives up after UCX_CLOSE_SECONDS.
+ * meanwhile do not find the region. Returns false if some still use it after UCX_CLOSE_SECONDS.
  */
 static bool await_unused(const mscclpp_region_t *region)
 {
@@ -270,7 +269,10 @@ static bool await_unused(const mscclpp_region_t *region)
     return true;
 }
 
-/* Tells the peer first, because nothing can be sent once UCX has given up the operations in progress. */
+/*
+ * Breaks a connection, and lets UCX give up its operations in progress. Tells the peer first, because nothing can be
+ * sent afterwards.
+ */
 static void break_by_force(mscclpp_conn_t *conn)
 {
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, "a region was destroyed with a put from or to it under way");

@@ -40,8 +40,8 @@ static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t
 }
 
 /*
- * Returns true if the end of the peer's process will be noticed, which is so only if the process is visible on this
- * machine.
+ * Watches the peer's process, if it is visible on this machine. Returns true if its end will be noticed. May be called
+ * again.
  */
 static bool start_watching(mscclpp_conn_t *conn)
 {
@@ -62,8 +62,8 @@ static void stop_watching(mscclpp_conn_t *conn)
 }
 
 /*
- * Returns an endpoint to this address that the connection can take over. Only an endpoint that a connection used
- * before, and that can be used again (ucx_endpoint_t).
+ * Returns an endpoint to this address that an earlier connection has left in a state to be used again (ucx_endpoint_t).
+ * Returns NULL if there is none.
  */
 static ucx_endpoint_t *find_reusable(const mscclpp_conn_t *conn, const void *address, size_t length)
 {
@@ -168,7 +168,8 @@ void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
 }
 
 /*
- * Checks only once in UCX_WATCH_SECONDS, because each check is a system call. A connection with a `pidfd` always has an
+ * Looks for peers whose processes have ended, and notes them as lost. Checks only once in UCX_WATCH_SECONDS, because
+ * each check is a system call. A connection with a `pidfd` always has an
  * endpoint, because it gives up both together.
  */
 static void check_processes(mscclpp_transport_t *transport)
@@ -214,7 +215,7 @@ void mscclpp_transport_ucx_clean_up_endpoints(mscclpp_transport_t *transport)
     }
 }
 
-/* Returns false once the deadline has passed. */
+/* Makes progress on the worker once. Returns false once the deadline has passed. */
 static bool progress_until(mscclpp_transport_t *transport, double deadline)
 {
     (void)mscclpp_transport_ucx_progress_worker(transport);

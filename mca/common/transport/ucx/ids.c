@@ -9,8 +9,7 @@
 
 /*
  * The lower half of a number is the index in the table. The upper half counts the numbers that have been assigned,
- * starting from 1, so that no number is assigned twice: a late message must not find a newer object. Returns 0 if there
- * is no memory.
+ * starting from 1, so that no number is assigned twice: a late message must not find a newer object.
  */
 uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
 {
@@ -34,7 +33,7 @@ uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
     return table->entries[index].id;
 }
 
-/* Returns the entry with this number. Peers send numbers, so they may be anything. */
+/* Returns the entry with this number, or NULL. Peers send numbers, so they may be anything. */
 static ucx_entry_t *find_entry(const ucx_table_t *table, uint64_t id)
 {
     size_t index = (uint32_t)id;

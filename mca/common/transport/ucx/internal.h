@@ -311,9 +311,9 @@ mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn);
 void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t why);
 
 /*
- * Breaks the connection permanently and logs one line with the reason. If the peer is lost, stores the reason instead
- * of logging it (mscclpp_note_loss). Does nothing if the connection is broken already. Clean-up tells the peer, unless
- * the peer caused the failure.
+ * Breaks the connection permanently and logs one line with the reason. If the peer is lost (MSCCLPP_ERR_PEER), stores
+ * the reason instead of logging it (mscclpp_note_loss). Clean-up tells the peer, unless the peer caused the failure. If
+ * the connection has been destroyed, nobody is told. Does nothing if the connection is broken already.
  */
 void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *reason);
 
@@ -332,7 +332,10 @@ void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport);
 /* Frees the remaining connections, after the worker has been destroyed. */
 void mscclpp_transport_ucx_drop_conns(mscclpp_transport_t *transport);
 
-/* endpoint.c: gives the connection an endpoint. Fails with MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_PEER. */
+/*
+ * endpoint.c: gives the connection an endpoint to the worker with this address, of `length` bytes. Logs an error and
+ * returns MSCCLPP_ERR_NO_MEMORY or, if UCX fails, MSCCLPP_ERR_PEER; the connection then has no endpoint.
+ */
 mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const void *address, size_t length);
 
 /*
@@ -374,8 +377,9 @@ void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn);
 void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn);
 
 /*
- * bounce.c: converts an operation into messages. Returns false if some of it is left, because there is no room now. The
- * function must then be called again; op->packed_bytes is its progress.
+ * bounce.c: converts an operation into messages. Returns false if some of it is left, because there is no room now or
+ * because the connection broke. The function must then be called again, unless the connection is broken;
+ * op->packed_bytes is its progress.
  */
 bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op);
 
@@ -386,8 +390,9 @@ void mscclpp_transport_ucx_send(mscclpp_conn_t *conn);
 void mscclpp_transport_ucx_end_copy_out(mscclpp_transport_t *transport);
 
 /*
- * Sends a note if possible. Returns false if the last note of this kind has not left yet, or if the connection is not
- * connected or has lost the peer.
+ * Sends a note, which also tells the peer how many of its messages have been executed. `kind` is UCX_ACK, UCX_BYE or
+ * UCX_FAILURE. Returns false, with nothing sent, if the last note of this kind has not left yet, or if the connection
+ * is not connected or has lost the peer. Returns true even if UCX fails to send the note: the peer is then lost.
  */
 bool mscclpp_transport_ucx_send_note(mscclpp_conn_t *conn, ucx_kind_t kind);
 
@@ -410,8 +415,8 @@ bool mscclpp_transport_ucx_ensure_landing(mscclpp_conn_t *conn);
 void mscclpp_transport_ucx_end_copies(mscclpp_transport_t *transport);
 
 /*
- * Returns true if the copier's batch has ended, or if it has none. If the batch failed, breaks all connections of the
- * instance and returns false.
+ * Returns true if the copier's batch has ended, or if it has none. Returns false while the batch runs. If the batch has
+ * failed, breaks all connections of the instance and returns false, once.
  */
 bool mscclpp_transport_ucx_test_batch(mscclpp_transport_t *transport, mscclpp_copier_t *copier);
 

@@ -48,8 +48,9 @@ static void on_flushed(void *request, ucs_status_t status, void *user_data)
 }
 
 /*
- * Handles the result of a call of UCX that takes a callback. NULL: done at once, and the callback is not called. An
- * error: the peer is lost. The request was counted before the call, since the callback may run within it.
+ * Handles what a call of UCX that takes a callback has returned. NULL: done at once, and the callback is not called. An
+ * error: the peer is lost. The caller has counted the request in conn->outstanding before the call, since the callback
+ * may run within it.
  */
 static void handle_result(mscclpp_conn_t *conn, ucs_status_ptr_t request)
 {
@@ -135,9 +136,8 @@ static bool must_wait_for_messages(const mscclpp_conn_t *conn, const ucx_op_t *o
 
 /*
  * Begins the next operation that has not begun. Returns false if the operation or a part of it has to wait, or if the
- * connection broke. Signals, adds and puts with
- * a signal wait until a flush has shown that earlier direct puts are in the peer's memory; then *needs_flush_p becomes
- * true.
+ * connection broke. Signals, adds and puts with a signal wait until a flush has shown that earlier direct puts are in
+ * the peer's memory. If there has been no such flush, sets *needs_flush_p.
  */
 static bool begin_next(mscclpp_conn_t *conn, bool *needs_flush_p)
 {
@@ -196,6 +196,20 @@ void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn)
     }
 }
 
+/*
+ * Returns true if direct puts that no flush has covered need one. This is so if an operation waits for it
+ * (`is_awaited`), if direct puts fill half of the queue, or if a caller waits for a flush. A flush covers only
+ * operations that have begun, so a caller's flush is begun only after all operations that it must cover.
+ */
+static bool wants_flush(const mscclpp_conn_t *conn, bool is_awaited)
+{
+    if (conn->flushing_end != 0 || conn->flushed_end >= conn->direct_end) {
+        return false;
+    }
+    return is_awaited || (conn->flushed_end < conn->wanted_end && conn->wanted_end <= conn->op_next) ||
+           conn->op_next - conn->op_begin >= UCX_OPS_MAX / 2;
+}
+
 /* Repeats only if a flush ends at once, because then operations that waited for the flush can begin. */
 void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
 {
@@ -209,14 +223,7 @@ void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
         }
         mscclpp_transport_ucx_send(conn);
         may_begin_more = false;
-        if (conn->flushing_end == 0 && conn->flushed_end < conn->direct_end &&
-            /*
-             * A flush is needed if an operation waits for it, if direct puts fill half of the queue, or if a caller
-             * waits for a flush. A flush covers only operations that have begun, so a caller's flush is begun only
-             * after all operations that it must cover.
-             */
-            (needs_flush || (conn->flushed_end < conn->wanted_end && conn->wanted_end <= conn->op_next) ||
-             conn->op_next - conn->op_begin >= UCX_OPS_MAX / 2)) {
+        if (wants_flush(conn, needs_flush)) {
             begin_flush(conn);
             may_begin_more = conn->flushing_end == 0; /* the flush ended at once, so more operations may begin */
         }
@@ -262,7 +269,7 @@ static mscclpp_status_t check_range(const mscclpp_conn_t *conn, const char *acti
     return MSCCLPP_OK;
 }
 
-/* Appends an operation to the queue. The queue must have room. */
+/* Appends a copy of an operation to the queue, which must have room, and begins what can begin. */
 static void enqueue(mscclpp_conn_t *conn, const ucx_op_t *op)
 {
     *op_at(conn, conn->op_end) = *op;
@@ -316,6 +323,7 @@ mscclpp_status_t mscclpp_transport_ucx_put(mscclpp_conn_t *conn, mscclpp_remote_
     return put_and_signal(conn, remote, to, region, from, length, 0);
 }
 
+/* Checks that the peer has this token. Otherwise logs an error. */
 static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
 {
     if (token < conn->peer_address.token_count) {

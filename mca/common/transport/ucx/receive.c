@@ -65,12 +65,17 @@ static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint6
     return region->address + header->to;
 }
 
+/* Returns the number of bytes that a message writes to a region. A signal writes none. */
+static uint64_t written_bytes(const ucx_header_t *header)
+{
+    return header->kind == UCX_PUT ? header->value : header->kind == UCX_ADD ? sizeof(uint64_t) : 0;
+}
+
+/* Returns true if two messages write to some of the same bytes. */
 static bool do_overlap(const ucx_header_t *one, const ucx_header_t *other)
 {
-    const uint64_t one_size = one->kind == UCX_PUT ? one->value : one->kind == UCX_ADD ? sizeof(uint64_t) : 0;
-    const uint64_t other_size = other->kind == UCX_PUT ? other->value : other->kind == UCX_ADD ? sizeof(uint64_t) : 0;
-
-    return one->region == other->region && one->to < other->to + other_size && other->to < one->to + one_size;
+    return one->region == other->region && one->to < other->to + written_bytes(other) &&
+           other->to < one->to + written_bytes(one);
 }
 
 /*
@@ -248,7 +253,7 @@ ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, siz
     return UCS_OK;
 }
 
-/* Ends the turn of the message that is executed. The message has had its turn, so its entry is free. */
+/* Ends the turn of message conn->issued, whose entry is then free for a later message. */
 static void end_turn(mscclpp_conn_t *conn)
 {
     arrival_at(conn, conn->issued)->has_header = false;
@@ -382,7 +387,8 @@ static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
 }
 
 /*
- * Returns true if anything was executed.
+ * Executes the messages of a connection, in order, up to the first one that has not arrived or has to wait. Returns
+ * true if anything was executed.
  *
  * A put with a signal takes two turns of the loop: one for its data, and one for the signal alone. A put is done when
  * its data is in place or is being copied, but `executed` counts it only at the end of the batch (end_copies). So a

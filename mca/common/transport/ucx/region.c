@@ -5,7 +5,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-/* Registers memory with UCX. A failure is logged at the info level. */
+/* Registers host memory with UCX. Returns false after a failure, which is logged at the info level. */
 static bool map_memory(mscclpp_transport_t *transport, void *address, size_t length, ucp_mem_h *memory_p)
 {
     const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
@@ -20,7 +20,8 @@ static bool map_memory(mscclpp_transport_t *transport, void *address, size_t len
 }
 
 /*
- * Device memory is never registered, because its data is sent in messages. An empty region is not registered either.
+ * Makes a region, and registers it with UCX if direct puts are wanted. Device memory is never registered, because its
+ * data is sent in messages. An empty region is not registered either.
  *
  * Returns MSCCLPP_ERR_SYSTEM if UCX refuses to register the memory. After a failure, nothing is left.
  */
@@ -60,8 +61,8 @@ mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transp
 }
 
 /*
- * UCX's remote key follows if UCX can access the region. Returns MSCCLPP_ERR_SYSTEM if UCX yields no key or one that is
- * too long.
+ * Writes the key: its head (ucx_key_t) and, if UCX can access the region, UCX's remote key. Returns MSCCLPP_ERR_SYSTEM
+ * if UCX yields no key or one that is too long.
  */
 mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {

@@ -7,8 +7,9 @@
 #include "mca/common/transport/ucx/internal.h"
 
 /*
- * The connection must be connected, because UCX unpacks the key of a registered region for one endpoint. If it is not,
- * or if the bytes are not a key, returns MSCCLPP_ERR_INVALID. Returns MSCCLPP_ERR_PEER if UCX refuses the key.
+ * Makes a peer's region known to a connection. The connection must be connected, because UCX unpacks the key of a
+ * registered region for one endpoint. If it is not, or if the bytes are not a key, returns MSCCLPP_ERR_INVALID. Returns
+ * MSCCLPP_ERR_PEER if UCX refuses the key.
  */
 mscclpp_status_t mscclpp_transport_ucx_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                                      mscclpp_remote_t **remote_p)

@@ -24,7 +24,6 @@ bool mscclpp_transport_ucx_stays_near(const mscclpp_transport_params_t *params)
     return params->one_host && params->config->ucx_shared_memory;
 }
 
-/* Does nothing if the connection is already broken. Logs the reason unless the connection has been destroyed. */
 void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *reason)
 {
     if (conn->status != MSCCLPP_OK) {

@@ -51,7 +51,8 @@ static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config
 /*
  * Makes the instance's context of UCX. The context cannot be shared with the control messages: those avoid RDMA devices
  * and the user's settings for UCX, whereas this one needs both. Instances cannot share one either, because different
- * threads may use them, for which UCX would have to be built thread-safe.
+ * threads may use them, for which UCX would have to be built thread-safe. Returns false, with the reason at the info
+ * level, if UCX fails.
  */
 static bool init_context(mscclpp_transport_t *transport)
 {
@@ -90,7 +91,10 @@ static bool init_context(mscclpp_transport_t *transport)
     return is_made;
 }
 
-/* Makes the instance's worker. After a failure, ucx_destroy frees what was made. */
+/*
+ * Makes the instance's worker and its address. Returns false, with the reason at the info level, if UCX fails.
+ * ucx_destroy then frees what was made.
+ */
 static bool start_worker(mscclpp_transport_t *transport)
 {
     const mscclpp_ucx_functions_t *ucx = &transport->ucx;
@@ -252,9 +256,9 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
 }
 
 /*
- * Receives messages first, then executes those that have arrived, then begins this side's operations: so
- * acknowledgements that have come free their room at once. Returns the failure of one connection at a time; further
- * failures wait for the next call. Failures of destroyed connections are not returned.
+ * Makes progress on all connections: receives messages first, then executes those that have arrived, then begins this
+ * side's operations. So acknowledgements that have come free their room at once. Returns the failure of one connection
+ * at a time; further failures wait for the next call. Failures of destroyed connections are not returned.
  */
 static mscclpp_status_t ucx_progress(mscclpp_transport_t *transport)
 {

@@ -49,6 +49,7 @@ static bool ensure_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int
     return true;
 }
 
+/* Opens both copiers of the instance, unless they are open. */
 static mscclpp_status_t open_copiers(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -57,6 +58,7 @@ static mscclpp_status_t open_copiers(mscclpp_transport_t *transport)
     return MSCCLPP_OK == status ? mscclpp_copier_open(&transport->in, params->gpu, params->device) : status;
 }
 
+/* Unregisters and frees slots, if there are any. */
 static void free_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots)
 {
     if (slots->slots != NULL) {
@@ -207,8 +209,9 @@ static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t
 }
 
 /*
- * Frees slots first, because the waiting put needs them. Slots are freed in order, so a slot whose data has not arrived
- * also delays those after it.
+ * Continues the puts and adds of a connection that go through slots: frees slots, fills them from the waiting put, and
+ * posts those that are filled. Slots are freed in order, so a slot whose data has not arrived also delays those after
+ * it.
  */
 static void continue_sending(mscclpp_conn_t *conn)
 {
@@ -242,9 +245,9 @@ static bool can_begin(mscclpp_conn_t *conn)
 }
 
 /*
- * Takes the slots that are free now; progress takes the others later. Returns MSCCLPP_IN_PROGRESS, with nothing put,
- * while an earlier put still waits for slots, for room in the queue or for another rail. Otherwise returns the
- * connection's status.
+ * Puts through slots: takes those that are free now, and progress takes the others later. Returns MSCCLPP_IN_PROGRESS,
+ * with nothing put, while an earlier put still waits for slots, for room in the queue or for another rail. Otherwise
+ * returns the connection's status.
  *
  * conn->bounce exists, because region_create or remote_create has found that the memory is bounced.
  */
@@ -340,7 +343,7 @@ static bool is_in_a_region(const mscclpp_transport_t *transport, uint64_t begin,
     return false;
 }
 
-/* Starts a copy. A failure breaks the connection. */
+/* Adds a copy to the batch that executes messages. On failure breaks the connection and returns false. */
 static bool start_copy(mscclpp_conn_t *conn, void *to, const void *from, size_t size)
 {
     mscclpp_transport_t *transport = conn->transport;
@@ -397,8 +400,9 @@ static bool step_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
 }
 
 /*
- * Executes in the order of arrival. A message that names memory outside the regions breaks the connection. The peer
- * does not refill a slot before its message is acknowledged, so copies may read the slot until then.
+ * Executes the messages that have arrived, in order, up to the first one that has to wait. A message that names memory
+ * outside the regions breaks the connection. The peer does not refill a slot before its message is acknowledged, so
+ * copies may read the slot until then.
  */
 static void execute_arrived(mscclpp_conn_t *conn)
 {
@@ -472,7 +476,7 @@ static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier,
 }
 
 /*
- * Counts the copies that have ended first. So the slots that they filled are sent, and the messages that they executed
+ * Ends the batches of copies first. So the slots that they filled are sent, and the messages that they executed
  * are acknowledged, in the same round.
  */
 void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport)

@@ -26,7 +26,8 @@ typedef struct {
 _Static_assert(sizeof(conn_address_t) <= MSCCLPP_TRANSPORT_ADDRESS_MAX, "a connection's address fits");
 
 /*
- * After a failure, nothing is left. The connection joins the instance's list first, because mscclpp_verbs_conn_destroy
+ * Makes a connection with a queue pair for each rail and, if device memory is bounced, with its landing memory. After a
+ * failure, nothing is left. The connection joins the instance's list first, because mscclpp_verbs_conn_destroy
  * removes it from there.
  */
 mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
@@ -100,8 +101,8 @@ static void say_good_bye(mscclpp_conn_t *conn)
 }
 
 /*
- * The queue pairs are destroyed before the bounce memory is freed, because the HCA may use that memory until then.
- * Rails without a queue pair have NULL.
+ * Says good-bye, and frees the connection. The queue pairs are destroyed before the bounce memory is freed, because the
+ * HCA may use that memory until then. Rails without a queue pair have NULL.
  */
 void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
 {
@@ -125,7 +126,7 @@ void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
     free(conn);
 }
 
-/* If device memory is bounced, conn_create has made the landing memory. */
+/* Writes the address (conn_address_t). If device memory is bounced, conn_create has made the landing memory. */
 mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
 {
     const mscclpp_transport_t *transport = conn->transport;

@@ -20,6 +20,7 @@ typedef struct {
     int order;                 /* index in the library's list */
 } candidate_t;
 
+/* Returns true if a list of names, separated by commas, has this name. */
 static bool is_listed(const char *list, const char *name)
 {
     const size_t length = strlen(name);
@@ -77,8 +78,8 @@ static uint8_t mtu_of(const char *text, enum ibv_mtu active)
 }
 
 /*
- * Returns 0 or an errno. The library's entry point fills in an older, shorter structure than today's header has, so the
- * rest is zeroed.
+ * Reads the attributes of a port. Returns 0 or an errno. The library's entry point fills in an older, shorter structure
+ * than today's header has, so the rest is zeroed.
  */
 static int query_port(mscclpp_transport_t *transport, struct ibv_context *context, int port, struct ibv_port_attr *attr)
 {
@@ -104,7 +105,7 @@ static int find_port(mscclpp_transport_t *transport, struct ibv_context *context
 }
 
 /*
- * Finds the partition to use. Takes the first partition in which the port is a full member, because limited members
+ * Returns the index of the partition to use: the first one in which the port is a full member, because limited members
  * cannot communicate with one another. Returns 0 if there is none, or if the library cannot tell.
  */
 static uint16_t find_pkey(mscclpp_transport_t *transport, struct ibv_context *context, int port, int table_length)
@@ -190,8 +191,8 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
 }
 
 /*
- * Frees in the reverse order of creation. The rail may be incomplete, and is zeroed afterwards. If a step fails, leaves
- * the rest open, because it may still be in use.
+ * Closes a rail, which may be incomplete, in the reverse order of its creation. The rail is zeroed afterwards. If a
+ * step fails, warns and leaves the rest open, because it may still be in use.
  */
 static void close_rail(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail)
 {
@@ -235,7 +236,10 @@ static int compare_candidates(const void *first, const void *second)
     return one->order - other->order;
 }
 
-/* Closes the candidates that are not chosen. There must be at least one candidate. */
+/*
+ * Makes the best candidates the instance's rails, as many as verbs_rails says, and closes the others. Sorts the
+ * candidates, of which there must be at least one.
+ */
 static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates, int candidate_count)
 {
     const int wanted_rails = transport->params.config->verbs_rails;

@@ -19,10 +19,6 @@ void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
     }
 }
 
-/*
- * Only the first failure counts. After the peer's good-bye, does nothing. After this side's good-bye, breaks the
- * connection without a log line.
- */
 void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
 {
     mscclpp_transport_t *transport = conn->transport;

@@ -68,13 +68,7 @@ static int grade_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t 
     return is_zero(gid) ? 0 : grade + (is_version_2(transport, rail, index) ? 3 : 0);
 }
 
-/*
- * An entry that the user wants is used. Otherwise InfiniBand uses entry 0 of the table, if there is one, and RoCE the
- * entry with the best grade.
- *
- * Returns MSCCLPP_ERR_INVALID if the entry that the user wants does not exist. Returns MSCCLPP_ERR_NOT_SUPPORTED, with
- * the reason at the info level, if RoCE has no useful entry, because RoCE needs one.
- */
+/* InfiniBand uses entry 0 of the table, if there is one, and RoCE the entry with the best grade. */
 mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
                                           int wanted_index)
 {

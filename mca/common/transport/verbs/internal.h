@@ -215,7 +215,12 @@ struct mscclpp_remote {
 mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport);
 void mscclpp_verbs_close_rails(mscclpp_transport_t *transport);
 
-/* verbs/gid.c: sets `gid_index` and `gid` of a rail to the entry `wanted_index`, or to the best one if that is -1. */
+/*
+ * verbs/gid.c: sets `gid_index` and `gid` of an opened rail to the entry `wanted_index` of its table, or to the best
+ * one if that is -1. InfiniBand may have none; gid_index is then -1. Returns MSCCLPP_ERR_INVALID, with an error logged,
+ * if the wanted entry does not exist. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if RoCE has
+ * no useful entry, because RoCE needs one.
+ */
 mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
                                           int wanted_index);
 
@@ -322,10 +327,22 @@ typedef struct {
     uint8_t reserved;
 } mscclpp_verbs_qp_address_t;
 
+/*
+ * Creates a queue pair with its completion queue. Logs a failure, after which nothing is left. It is
+ * MSCCLPP_ERR_NO_MEMORY or, if the device refuses a step, MSCCLPP_ERR_SYSTEM.
+ */
 mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rail_t *rail, mscclpp_verbs_qp_t **qp_p);
 void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_address_t *address_p);
+
+/*
+ * Connects a queue pair to the peer's. conn->atomic must be set. Logs a failure, after which the queue pair can only be
+ * destroyed:
+ * - MSCCLPP_ERR_NOT_SUPPORTED: packets cannot travel between the two ports.
+ * - The connection's status: posting the receive requests has broken the connection.
+ * - MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_SYSTEM: the device has refused a step.
+ */
 mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address);
-void mscclpp_verbs_qp_destroy(mscclpp_verbs_qp_t *qp);
+void mscclpp_verbs_qp_destroy(mscclpp_verbs_qp_t *qp); /* NULL is allowed */
 
 /* verbs/ops.c: entries of the operations. */
 mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
@@ -336,13 +353,13 @@ mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p);
 mscclpp_status_t mscclpp_verbs_test(mscclpp_conn_t *conn, uint64_t ticket);
 
 /*
- * verbs/stripe.c: starts a put of at least 1 byte within its regions. Returns MSCCLPP_IN_PROGRESS, with nothing put, if
- * it has to be called again.
+ * verbs/stripe.c: starts a put of at least 1 byte within its regions, neither of which is bounced. Returns
+ * MSCCLPP_IN_PROGRESS, with nothing put, if it has to be called again; otherwise the connection's status.
  */
 mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                         const mscclpp_region_t *region, uint64_t from, uint64_t length);
 
-/* Posts the rest of a put, as far as the queue has room. */
+/* Lists the rest of a put (qp->unposted), as far as the queue has room. If that fails, the connection breaks. */
 void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp);
 
 /* Returns true if all stripes on other rails than rail 0 are in the peer's memory. Then also clears conn->striped. */
@@ -367,7 +384,10 @@ static inline void mscclpp_verbs_set_sge(struct ibv_send_wr *wr, uint64_t addres
     wr->num_sge = 1;
 }
 
-/* Posts the work requests that are listed, with one doorbell. If that fails, the connection breaks. */
+/*
+ * Posts the work requests that are listed, with one doorbell. If that fails, the connection breaks. If it is broken
+ * already, the requests are dropped.
+ */
 void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp);
 
 /* Converts a message to the immediate data of a work request, which is in network byte order. */

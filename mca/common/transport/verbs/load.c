@@ -6,10 +6,7 @@
 
 #include "mca/common/base/log.h"
 
-/*
- * Fills in a local table first, so that *functions_p is either complete or unchanged. A library that lacks a function
- * stays loaded.
- */
+/* Fills in a local table first, so that *functions_p is either complete or unchanged. */
 mscclpp_status_t mscclpp_verbs_load(const char *file, mscclpp_verbs_functions_t *functions_p)
 {
     mscclpp_verbs_functions_t functions;

@@ -49,7 +49,8 @@ typedef struct {
 
 /*
  * Opens the library `file`, as dlopen finds it, and looks up its functions. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the
- * reason at the info level, if that fails. The library stays loaded until the process ends. Thread-safe.
+ * reason at the info level and *functions_p unchanged, if that fails. The library stays loaded until the process ends,
+ * even if it lacks a function. Thread-safe.
  */
 mscclpp_status_t mscclpp_verbs_load(const char *file, mscclpp_verbs_functions_t *functions_p);
 

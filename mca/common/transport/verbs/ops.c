@@ -20,8 +20,8 @@ static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
 }
 
 /*
- * From or into bounced memory, a put goes through slots. If the peer has left, succeeds without putting anything. If
- * the connection is broken, returns its status.
+ * Starts a put. From or into bounced memory, it goes through slots. If the peer has left, succeeds without putting
+ * anything. If the connection is broken, returns its status.
  *
  * Returns MSCCLPP_ERR_INVALID if the connection is not connected, or if the put exceeds a region. Returns
  * MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put must be sent first or the queue is full.
@@ -55,8 +55,8 @@ mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remot
 }
 
 /*
- * Returns true if a signal or an add may be posted now. A signal or an add may be posted only when no earlier put can
- * arrive after it.
+ * Returns true if a signal or an add may be posted now, because no earlier put can arrive after it, and the queue has
+ * room.
  */
 static bool can_follow_puts(mscclpp_conn_t *conn)
 {
@@ -65,8 +65,8 @@ static bool can_follow_puts(mscclpp_conn_t *conn)
 }
 
 /*
- * Adds on rail 0, whose HCA alone updates the words. The old value of the word goes to the scratch, where it is
- * ignored. The queue must have room.
+ * Lists an addition to a word of the peer on rail 0, whose HCA alone updates the words. The old value of the word goes
+ * to the scratch, where it is ignored. The queue must have room.
  */
 static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint64_t value)
 {
@@ -82,8 +82,8 @@ static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint
 }
 
 /*
- * The signal comes after all earlier puts. If the peer has left, succeeds without effect. If the connection is
- * broken, returns its status.
+ * Signals a token of the peer, after all earlier puts. If the peer has left, succeeds without effect. If the connection
+ * is broken, returns its status.
  *
  * Returns MSCCLPP_IN_PROGRESS, with nothing done, while an earlier put could arrive later than the signal, or while the
  * queue is full. Returns MSCCLPP_ERR_INVALID if the connection is not connected, or if the peer has no such token.

@@ -10,6 +10,7 @@
 /* Steps that another socket adds. More than any tree is deep, so all devices of one socket are nearer. */
 #define OTHER_SOCKET 1000
 
+/* Counts the components of a path that begin with a slash. */
 static int count_steps(const char *path)
 {
     int steps = 0;
@@ -20,7 +21,10 @@ static int count_steps(const char *path)
     return steps;
 }
 
-/* Returns -1 if the socket (NUMA node) is unknown. On a machine without NUMA, the file itself contains -1. */
+/*
+ * Returns the socket (NUMA node) of a device by its sysfs path, or -1 if it is unknown. On a machine without NUMA, the
+ * file itself contains -1.
+ */
 static int socket_of(const char *path)
 {
     char name[PATH_MAX];

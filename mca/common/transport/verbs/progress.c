@@ -107,7 +107,6 @@ static void handle_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
     }
 }
 
-/* A failure breaks the connection. */
 void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
 {
     mscclpp_conn_t *conn = qp->conn;
@@ -240,7 +239,8 @@ static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
 }
 
 /*
- * Polling events needs system calls, so this and the probes come only once in EVENT_INTERVAL rounds. Returns the first
+ * Makes progress on all connections. Polling events needs system calls, so this and the probes come only once in
+ * EVENT_INTERVAL rounds. Returns the first
  * failure since the last call; conn_status returns the others.
  */
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)

@@ -46,8 +46,8 @@ static mscclpp_status_t log_failure(const mscclpp_conn_t *conn, const mscclpp_ve
 }
 
 /*
- * Sends up to INLINE_WANTED bytes inline, or fewer if the device refuses that. Returns NULL, with errno set, if the
- * device refuses even 0 bytes.
+ * Creates a queue pair of depth qp->depth, which sends up to INLINE_WANTED bytes inline, or fewer if the device refuses
+ * that. Returns NULL, with errno set, if the device refuses even 0 bytes.
  */
 static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
@@ -78,8 +78,9 @@ static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_v
 }
 
 /*
- * Halves the depth until the device accepts it, because a device may count its limit in smaller units than work
- * requests. A smaller depth only makes transfers slower. Returns NULL, with errno set, on failure.
+ * Creates a queue pair, and sets qp->depth to the depth that it has. Halves the depth until the device accepts it,
+ * because a device may count its limit in smaller units than work requests. A smaller depth only makes transfers
+ * slower. Returns NULL, with errno set, on failure.
  */
 static struct ibv_qp *create_qp(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
@@ -97,7 +98,7 @@ static struct ibv_qp *create_qp(mscclpp_transport_t *transport, mscclpp_verbs_qp
     return created;
 }
 
-/* Sets what the peer may do to memory. Returns 0 or an errno. */
+/* Initialises a new queue pair: its port, and what the peer may do to memory. Returns 0 or an errno. */
 static int move_to_init(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_attr attr;
@@ -114,10 +115,6 @@ static int move_to_init(mscclpp_verbs_qp_t *qp)
                                               IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-/*
- * The completion queue is the queue pair's own, so that no completions remain after its end. After a failure, nothing
- * is left.
- */
 mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rail_t *rail, mscclpp_verbs_qp_t **qp_p)
 {
     mscclpp_transport_t *transport = conn->transport;
@@ -161,7 +158,6 @@ mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rai
     return MSCCLPP_OK;
 }
 
-/* NULL is allowed. */
 void mscclpp_verbs_qp_destroy(mscclpp_verbs_qp_t *qp)
 {
     if (qp == NULL) {
@@ -240,7 +236,7 @@ static int move_to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_
 }
 
 /*
- * After this the queue pair can also send. Returns 0 or an errno. The number of reads and atomics in progress is
+ * Makes the queue pair ready to send, too. Returns 0 or an errno. The number of reads and atomics in progress is
  * limited to the number that the peer can answer.
  */
 static int move_to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
@@ -290,13 +286,6 @@ static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscc
     return MSCCLPP_OK;
 }
 
-/*
- * The connection's mode must be set.
- *
- * Returns MSCCLPP_ERR_NOT_SUPPORTED if packets cannot travel between the two ports. Returns the connection's status if
- * posting the receive requests has broken the connection. If the device refuses a step, returns MSCCLPP_ERR_NO_MEMORY
- * or MSCCLPP_ERR_SYSTEM. After a failure, the queue pair can only be destroyed.
- */
 mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     mscclpp_conn_t *conn = qp->conn;

@@ -18,7 +18,6 @@ static void fail_to_post(mscclpp_verbs_qp_t *qp, const char *request, int error)
                        qp->conn->peer, qp->rail->name, qp->rail->port, strerror(error));
 }
 
-/* If the connection is broken, drops the listed requests. A failure breaks the connection. */
 void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_send_wr *bad = NULL;

@@ -20,6 +20,7 @@ typedef struct {
 
 _Static_assert(sizeof(region_key_t) <= MSCCLPP_TRANSPORT_KEY_MAX, "a region's key fits");
 
+/* Registers memory by its address. Returns NULL, with errno set and nothing logged, if that fails. */
 static struct ibv_mr *register_plain(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                      size_t length, int access)
 {
@@ -103,8 +104,9 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
 }
 
 /*
- * Bounced device memory is not registered. If a rail refuses the memory, undoes the other registrations and returns
- * MSCCLPP_ERR_NOT_SUPPORTED. Returns MSCCLPP_ERR_INVALID for 0 bytes; otherwise fails as `settle` does.
+ * Makes a region, and registers it on all rails. Bounced device memory is not registered. If a rail refuses the memory,
+ * undoes the other registrations and returns MSCCLPP_ERR_NOT_SUPPORTED. Returns MSCCLPP_ERR_INVALID for 0 bytes;
+ * otherwise fails as `settle` does.
  */
 mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                              mscclpp_region_t **region_p)
@@ -153,7 +155,7 @@ mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, voi
     return MSCCLPP_OK;
 }
 
-/* Unless the region is bounced, the key has a key of each rail. */
+/* Writes the description of the region for peers (region_key_t). A bounced region has no keys of rails. */
 mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     region_key_t bytes;
@@ -196,9 +198,9 @@ void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
 }
 
 /*
- * The connection must be connected, and the key must have an entry for each of its rails. A bounced region also needs
- * the landing memory that the peer's address named, so that its puts find the bounce state. If one of these conditions
- * is not met, returns MSCCLPP_ERR_INVALID.
+ * Makes a peer's region known to a connection. The connection must be connected, and the key must have an entry for
+ * each of its rails. A bounced region also needs the landing memory that the peer's address named, so that its puts
+ * find the bounce state. If one of these conditions is not met, returns MSCCLPP_ERR_INVALID.
  */
 mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                              mscclpp_remote_t **remote_p)

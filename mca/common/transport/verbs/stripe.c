@@ -12,6 +12,7 @@ static bool overlaps(const mscclpp_verbs_range_t *range, uint64_t begin, uint64_
     return begin < range->end && range->begin < end;
 }
 
+/* Extends a range, which may be empty, so that it also covers these addresses and those in between. */
 static void extend(mscclpp_verbs_range_t *range, uint64_t begin, uint64_t end)
 {
     if (range->begin == range->end) {
@@ -51,9 +52,9 @@ static void settle_plain(mscclpp_conn_t *conn)
 }
 
 /*
- * Returns true if a put on rail 0 into these bytes may still be in progress. If a put on rail 0 into these bytes may
- * still be in progress, asks for its completion, so that this ends. If the queue has no room to ask, the next call
- * does: the put is refused until then, and is tried again.
+ * Returns true if a put on rail 0 into these bytes may still be in progress. Then also asks for its completion, so that
+ * this ends. If the queue has no room to ask, the next call does: the caller's put is refused until then, and is tried
+ * again.
  */
 static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
 {
@@ -102,9 +103,9 @@ static void put_plain(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint
 }
 
 /*
- * Returns MSCCLPP_IN_PROGRESS with nothing put while an earlier put may still be writing the same bytes of the peer on
- * another rail. A put of at least verbs_stripe_min bytes is divided into a stripe for each rail. Stripes are whole
- * pages, so the last rails may get fewer bytes than the others, or none. Otherwise returns the connection's status.
+ * A put of at least verbs_stripe_min bytes is divided into a stripe for each rail. Stripes are whole pages, so the last
+ * rails may get fewer bytes than the others, or none. A put waits while an earlier one may still be writing the same
+ * bytes of the peer on another rail.
  */
 mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                         const mscclpp_region_t *region, uint64_t from, uint64_t length)
@@ -145,7 +146,7 @@ mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remo
 }
 
 /*
- * Lists as much as the queue has room for, in work requests of at most the port's largest message. Short requests send
+ * Splits the rest into work requests of at most the port's largest message. Short requests send
  * data inline if the CPU can read it. A failure breaks the connection.
  */
 void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp)

@@ -100,8 +100,9 @@ static mscclpp_status_t register_memory(mscclpp_transport_t *transport)
 }
 
 /*
- * Regions of device memory are bounced if the parameter says so, or if it is "auto" and they cannot be registered.
- * Tokens may be in device memory only if the HCA or, on the twin, the CPU can add to them.
+ * Decides whether regions of device memory are bounced, and returns the flags for device memory. They are bounced if
+ * the parameter `registration` says so, or if it is "auto" and they cannot be registered. Tokens may be in device
+ * memory only if the HCA or, on the twin, the CPU can add to them.
  */
 static uint32_t decide_on_device_memory(mscclpp_transport_t *transport, const char *registration)
 {
