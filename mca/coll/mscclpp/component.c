@@ -47,6 +47,7 @@ mca_coll_base_component_t mca_coll_mscclpp_component = {
 MCA_BASE_COMPONENT_INIT(ompi, coll, mscclpp)
 #endif
 
+/* Writes one line of the host library's log to Open MPI's output (mscclpp_log_set). */
 static void log_to_opal_output(void *context, mscclpp_log_level_t level, const char *line)
 {
     static const char *const names[] = {"error: ", "warning: ", "", ""};

@@ -47,7 +47,8 @@ static void write_help(const mscclpp_param_t *param, char *text, size_t size)
         (void)snprintf(text, size, "%s Allowed: %.15g to %.15g, with a suffix k, m or g if wanted.", param->help,
                        param->min, param->max);
         break;
-    default:
+    case MSCCLPP_PARAM_BOOL:
+    case MSCCLPP_PARAM_STRING:
         (void)snprintf(text, size, "%s", param->help);
         break;
     }
@@ -168,6 +169,25 @@ static const char *file_text(int index)
 }
 
 /*
+ * Copies a text, or the word of a choice, into the configuration (take_over_value). Open MPI accepts an empty text for
+ * a choice, which mscclpp_config_set reports, and shows any other empty text as NULL.
+ */
+static mscclpp_status_t take_over_string(mscclpp_config_t *config, const mscclpp_param_t *param, const char *written)
+{
+    const char *native = *(const char *const *)(const void *)((const char *)&params_native + param->offset);
+    char *word = params_word[param - mscclpp_params];
+
+    if (!is_choice(param)) {
+        return mscclpp_config_set(config, param, native == NULL ? "" : native);
+    }
+    if (written != NULL && '\0' == written[0]) {
+        return mscclpp_config_set(config, param, written);
+    }
+    choice_word(param->choices, params_choice[param - mscclpp_params], word, CHOICE_LENGTH_MAX);
+    return mscclpp_config_set(config, param, word);
+}
+
+/*
  * Copies the value that Open MPI has read into the configuration. If the value is not allowed, mscclpp_config_set
  * reports this and returns an error. `written` is the text that Open MPI has read, or NULL if it is not known. The text
  * is preferred to the value, because Open MPI also accepts texts that are not valid numbers or truth values.
@@ -175,7 +195,6 @@ static const char *file_text(int index)
 static mscclpp_status_t take_over_value(mscclpp_config_t *config, const mscclpp_param_t *param, const char *written)
 {
     const void *native = (const char *)&params_native + param->offset;
-    char *word = params_word[param - mscclpp_params];
     char text[64];
 
     switch (param->type) {
@@ -191,18 +210,7 @@ static mscclpp_status_t take_over_value(mscclpp_config_t *config, const mscclpp_
     case MSCCLPP_PARAM_DOUBLE:
         return mscclpp_config_set(config, param, params_decimal[param - mscclpp_params]);
     case MSCCLPP_PARAM_STRING:
-        if (is_choice(param)) {
-            /* An empty text: Open MPI accepts it, and mscclpp_config_set reports it. */
-            if (written != NULL && '\0' == written[0]) {
-                return mscclpp_config_set(config, param, written);
-            }
-            choice_word(param->choices, params_choice[param - mscclpp_params], word, CHOICE_LENGTH_MAX);
-            return mscclpp_config_set(config, param, word);
-        }
-        if (*(const char *const *)native == NULL) { /* Open MPI shows an empty value as NULL */
-            return mscclpp_config_set(config, param, "");
-        }
-        return mscclpp_config_set(config, param, *(const char *const *)native);
+        return take_over_string(config, param, written);
     }
     return MSCCLPP_ERR_INVALID;
 }

@@ -42,6 +42,7 @@ static bool decides_setup(const mscclpp_param_t *param)
            0 == strcmp(param->name, "device");
 }
 
+/* Warns that a parameter has another value on this rank than on rank 0, whose value replaces this rank's. */
 static void report_difference(const mscclpp_param_t *param, uint64_t local, uint64_t rank_0)
 {
     char local_text[64], rank_0_text[64];

@@ -14,8 +14,9 @@
 static uint64_t known_callers[CACHE_SIZE];
 
 /*
- * Looks the caller up in the cache. Relaxed order is enough, as one word is a whole entry. Two callers may share an
- * entry and replace each other there, which only costs dladdr again.
+ * Returns true if the cache holds the caller. Only then is *is_mpi_p valid: the caller is one of MPI's functions.
+ * Relaxed order is enough, as one word is a whole entry. Two callers may share an entry and replace each other there,
+ * which only costs dladdr again.
  */
 static bool find_known(uintptr_t caller, bool *is_mpi_p)
 {
@@ -35,8 +36,8 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
         return is_mpi;
     }
     /*
-     * If dladdr cannot name the caller: a call that arrives while a compared call is served counts as a part of that
-     * call.
+     * dladdr cannot name the caller. The call counts as the application's, unless a compared call is being served: then
+     * it counts as a part of that call.
      */
     if (0 == dladdr(caller, &symbol) || 0 == dladdr((void *)(uintptr_t)MPI_Init, &mpi)) {
         return !module->comparing;

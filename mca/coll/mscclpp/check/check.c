@@ -67,6 +67,7 @@ static void skip_comparison(mca_coll_mscclpp_module_t *module, uint64_t number)
     mca_coll_mscclpp_oob_break_off(module);
 }
 
+/* Frees a check that is in no list, with the messages that it holds. */
 static void free_check(check_t *check)
 {
     mca_coll_mscclpp_oob_message_t *message;
@@ -276,6 +277,7 @@ static mscclpp_status_t check_clock(check_t *check)
     return is_over ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
+/* Logs at `level` that the calls do not match. `text` names the difference, as written by `matches`. */
 static void report_mismatch(const check_t *check, mscclpp_log_level_t level, const char *text)
 {
     char name[64];
@@ -494,7 +496,7 @@ static void abandon_check(check_t *check, mscclpp_status_t status)
 
 /*
  * Compares the calls of all ranks, and waits for the result. Called for blocking calls. Returns MSCCLPP_ERR_INVALID,
- * after a log, if the calls do not match.
+ * after a log, if the calls do not match. Other errors are those of wait_for.
  */
 static mscclpp_status_t compare_now(check_t *check)
 {
@@ -505,10 +507,7 @@ static mscclpp_status_t compare_now(check_t *check)
         status = MSCCLPP_ERR_INVALID;
         report_mismatch(check, report_level(check), text);
         if (check->rank < 0) {
-            /*
-             * On an inter-communicator, only the ranks whose own calls do not match find the error. The other ranks
-             * would wait for them, so the job is ended.
-             */
+            /* On an inter-communicator, ranks whose own calls match find no error and would wait: ends the job. */
             end_job(check);
         }
     }
@@ -557,7 +556,7 @@ int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module, mca
     return give_up_without_memory(module, function);
 }
 
-/* After a failed comparison, which was logged, each call fails at once. */
+/* A nonblocking call is left to `progress`. After a failed comparison, which was logged, each call fails at once. */
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call)
 {
     mca_coll_mscclpp_oob_t *oob;

@@ -70,9 +70,10 @@ static inline int mca_coll_mscclpp_check_peers(struct ompi_communicator_t *comm)
 }
 
 /*
- * Comparisons of nonblocking calls advance in opal_progress, where `init` registers a callback. `settle` waits for a
- * module's comparisons until the deadline at most, and then drops those that are left. `forget` drops them at once. If
- * the module is NULL, both act on the comparisons of all modules.
+ * Comparisons of nonblocking calls advance in opal_progress, where `init` registers a callback. `init` returns an Open
+ * MPI error code. `settle` waits for a module's comparisons, for the time of the parameter `timeout` at most (0:
+ * without a limit). Then it drops those that are left. `forget` drops them at once. If the module is NULL, both act on
+ * the comparisons of all modules.
  */
 int mca_coll_mscclpp_check_init(void);
 void mca_coll_mscclpp_check_fini(void);

@@ -30,8 +30,8 @@ void mca_coll_mscclpp_signature_name(uint32_t function, char *name, size_t size)
 }
 
 /*
- * The sizes for each pair of ranks, if the call has any, are stored after the structure. Returns NULL, without a log,
- * if there is no memory.
+ * The sizes for each pair of ranks, if the call has any, are stored after the structure. Only predefined operations
+ * have an index that is equal on all ranks, so users' operations are all alike, but for whether they commute.
  */
 mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscclpp_check_call_t *call, int peers)
 {
@@ -48,7 +48,6 @@ mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscc
     signature->size = call->size;
     signature->same_to = call->same_to;
     signature->pairs = (uint32_t)pairs;
-    /* Only predefined operations have an index that is equal on all ranks. */
     if (call->op != NULL) {
         bool commutes = ompi_op_is_commute(call->op);
 
@@ -194,6 +193,7 @@ static void describe_values(const aspect_t *aspect, mca_coll_mscclpp_signature_t
     }
 }
 
+/* Returns true if all ranks passed the same value. */
 static bool is_equal(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks)
 {
     for (int rank = 1; rank < ranks; ++rank) {

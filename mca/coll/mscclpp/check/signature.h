@@ -23,15 +23,16 @@ typedef struct {
 } mca_coll_mscclpp_signature_t;
 
 /*
- * Makes the signature of a call. The caller frees it by free(). Returns NULL if memory runs out.
- * mca_coll_mscclpp_signature_size returns the bytes that the signature takes, its pairs included.
+ * Makes the signature of a call. call->pairs, if there is one, has `peers` entries. The caller frees the signature by
+ * free(). Returns NULL, without a log, if there is no memory. mca_coll_mscclpp_signature_size returns the bytes that
+ * the signature takes, its pairs included.
  */
 mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscclpp_check_call_t *call, int peers);
 size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signature);
 
 /*
- * Returns true if the calls of all ranks match. Otherwise `text` says what differs, and on which ranks. All ranks get
- * the same result.
+ * Returns true if the calls of all ranks match. Otherwise `text`, of `size` bytes, says what differs, and on which
+ * ranks. All ranks get the same result.
  */
 bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *signatures, int ranks, char *text,
                                        size_t size);

@@ -172,11 +172,12 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
 static int other_iallreduce(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
                             struct ompi_op_t *op, mca_coll_mscclpp_module_t *module, ompi_request_t **request_p)
 {
-    return mca_coll_mscclpp_state.stage_others
-               ? mca_coll_mscclpp_stage_iallreduce(sbuf, rbuf, count, type, op, module->comm, request_p, &module->super)
-               : (mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_allreduce),
-                  module->previous.iallreduce(sbuf, rbuf, count, type, op, module->comm, request_p,
-                                              module->previous.iallreduce_module));
+    if (mca_coll_mscclpp_state.stage_others) {
+        return mca_coll_mscclpp_stage_iallreduce(sbuf, rbuf, count, type, op, module->comm, request_p, &module->super);
+    }
+    mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_allreduce);
+    return module->previous.iallreduce(sbuf, rbuf, count, type, op, module->comm, request_p,
+                                       module->previous.iallreduce_module);
 }
 
 /* The names of the arguments that a nonblocking or persistent request keeps. */
@@ -192,6 +193,7 @@ static int hand_over(mca_coll_mscclpp_request_t *request)
     return other_iallreduce(MCA_COLL_MSCCLPP_KEPT(request, PASSED), request->module, &request->inner);
 }
 
+/* Serves a nonblocking call in its turn, in a fiber. Returns an MPI error code. */
 static int serve_later(mca_coll_mscclpp_request_t *request)
 {
     int rc;
@@ -240,17 +242,17 @@ static int start_nonblocking(const void *sbuf, void *rbuf, mca_coll_mscclpp_coun
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
     mca_coll_mscclpp_request_t *request;
-    const bool on_device = 0 != count && ompi_datatype_is_predefined(type) &&
-                           (mca_coll_mscclpp_is_device(rbuf) || mca_coll_mscclpp_is_device(sbuf)) &&
-                           !mca_coll_mscclpp_state.config.mixed_buffers &&
-                           is_from_application(module, __builtin_return_address(0));
+    const bool is_on_device = mca_coll_mscclpp_is_device(rbuf) || mca_coll_mscclpp_is_device(sbuf);
+    const bool is_for_kernels = 0 != count && ompi_datatype_is_predefined(type) && is_on_device &&
+                                !mca_coll_mscclpp_state.config.mixed_buffers &&
+                                is_from_application(module, __builtin_return_address(0));
 
     (void)comm;
-    if (!on_device && mca_coll_mscclpp_request_is_idle(module)) {
+    if (!is_for_kernels && mca_coll_mscclpp_request_is_idle(module)) {
         note_reason(module, type, op);
         return other_iallreduce(sbuf, rbuf, count, type, op, module, request_p);
     }
-    request = mca_coll_mscclpp_request_new(module, on_device ? serve_later : pass_later, on_device);
+    request = mca_coll_mscclpp_request_new(module, is_for_kernels ? serve_later : pass_later, is_for_kernels);
     if (request == NULL) {
         return MPI_ERR_NO_MEM;
     }
@@ -340,11 +342,12 @@ static int make_persistent(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_
         return rc;
     }
     if (lane == NULL) {
-        return mca_coll_mscclpp_state.stage_others
-                   ? mca_coll_mscclpp_stage_allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p, base)
-                   : (mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_allreduce),
-                      module->previous.allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p,
-                                                      module->previous.allreduce_init_module));
+        if (mca_coll_mscclpp_state.stage_others) {
+            return mca_coll_mscclpp_stage_allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p, base);
+        }
+        mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_allreduce);
+        return module->previous.allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p,
+                                               module->previous.allreduce_init_module);
     }
     request = mca_coll_mscclpp_lane_request(lane, serve_again);
     if (request == NULL) {

@@ -15,8 +15,7 @@ int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_
     mscclpp_by_name_args_t args = {.name = name, .in = in == NULL ? out : in, .out = out, .count = count};
     mscclpp_status_t status;
 
-    if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing ||
-        !ompi_datatype_is_predefined(type)) {
+    if (!mca_coll_mscclpp_may_serve(module) || !ompi_datatype_is_predefined(type)) {
         return MPI_ERR_UNSUPPORTED_OPERATION;
     }
     args.dtype = mca_coll_mscclpp_dtype(type);

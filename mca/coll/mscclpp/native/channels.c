@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/coll/mscclpp/native/gate.h"
 #include "mca/coll/mscclpp/native/lane.h"
 #include "mca/coll/mscclpp/native/request.h"
 #include "mca/common/base/log.h"
@@ -33,8 +34,7 @@ static int ensure_user(MPI_Comm comm, const void *base, mscclpp_user_t **user_p)
     int rc = OMPI_SUCCESS;
 
     *user_p = NULL;
-    if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing ||
-        ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
+    if (!mca_coll_mscclpp_may_serve(module) || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
         mscclpp_error("the component does not serve this communicator, so its kernels get no channels");
         return MPI_ERR_UNSUPPORTED_OPERATION;
     }

@@ -1,6 +1,7 @@
 /*
- * The functions fill_<name>, which describe the arguments of each collective for kernels (define.h). Each function
- * returns false if there is nothing to do.
+ * The functions fill_<name>, which describe the arguments of each collective for kernels (define.h). `rank` is this
+ * rank. Each function returns false if there is nothing to do. args.count is the size of one block in bytes, or for
+ * reductions in elements. Where blocks differ in size, args.varied is set instead, and each block is described.
  *
  * All ranks decide in the same way whether a call passes the gate. The decision depends only on values that MPI
  * requires to be equal: the amount of data of a block, the type, the operation, the root. If a type has holes on one
@@ -36,6 +37,7 @@ static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, t
     call->buffers[0] = NULL;
 }
 
+/* Describes MPI_Allgather. In place, this rank's block is already in the receive buffer. */
 static bool fill_allgather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                            count_t rcount, type_t *rtype)
 {
@@ -49,6 +51,7 @@ static bool fill_allgather(call_t *call, int rank, const void *sbuf, count_t sco
     return 0 != call->args.count;
 }
 
+/* Describes MPI_Alltoall. In place, the blocks that are received replace those that are sent. */
 static bool fill_alltoall(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                           count_t rcount, type_t *rtype)
 {
@@ -65,6 +68,7 @@ static bool fill_alltoall(call_t *call, int rank, const void *sbuf, count_t scou
     return 0 != call->args.count;
 }
 
+/* Describes MPI_Bcast: the root only sends, and the other ranks only receive. */
 static bool fill_bcast(call_t *call, int rank, void *buf, count_t count, type_t *type, int root)
 {
     call->args.root = root;
@@ -78,8 +82,8 @@ static bool fill_bcast(call_t *call, int rank, void *buf, count_t count, type_t 
 }
 
 /*
- * Describes a gather to the host library. The block's size comes from the arguments that are significant to MPI: the
- * root's for receiving, the others' for sending.
+ * Describes MPI_Gather. The block's size comes from the arguments that are significant to MPI: the root's for
+ * receiving, the others' for sending.
  */
 static bool fill_gather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                         count_t rcount, type_t *rtype, int root)
@@ -99,6 +103,7 @@ static bool fill_gather(call_t *call, int rank, const void *sbuf, count_t scount
     return 0 != call->args.count;
 }
 
+/* Describes MPI_Scatter. The root's send arguments and the others' receive arguments are significant. */
 static bool fill_scatter(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                          count_t rcount, type_t *rtype, int root)
 {
@@ -126,7 +131,8 @@ static void send_block(call_t *call, const mca_coll_mscclpp_blocks_t *blocks, in
     const ptrdiff_t displ = mca_coll_mscclpp_displ_at(blocks->displs, rank);
 
     mca_coll_mscclpp_native_send_one(call, element_address(blocks->address, displ, blocks->type),
-                                     (size_t)mca_coll_mscclpp_count_at(blocks->counts, rank), blocks->type, -1);
+                                     (size_t)mca_coll_mscclpp_count_at(blocks->counts, rank), blocks->type,
+                                     MCA_COLL_MSCCLPP_ALL_PEERS);
     call->buffers[0] = NULL;
 }
 
@@ -140,7 +146,7 @@ static bool fill_allgatherv(call_t *call, int rank, const void *sbuf, count_t sc
     call->args.varied = true;
     mca_coll_mscclpp_native_recv_blocks(call, &blocks);
     if (MPI_IN_PLACE != sbuf) {
-        mca_coll_mscclpp_native_send_one(call, sbuf, (size_t)scount, stype, -1);
+        mca_coll_mscclpp_native_send_one(call, sbuf, (size_t)scount, stype, MCA_COLL_MSCCLPP_ALL_PEERS);
     } else if (call->args.out_pack_count > 0) {
         send_block(call, &blocks, rank);
     } else {
@@ -177,6 +183,7 @@ static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, c
     return true;
 }
 
+/* Describes MPI_Alltoallv: displacements are in extents of the buffer's type. */
 static bool fill_alltoallv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls, type_t *stype,
                            void *rbuf, counts_t rcounts, displs_t rdispls, type_t *rtype)
 {
@@ -189,6 +196,7 @@ static bool fill_alltoallv(call_t *call, int rank, const void *sbuf, counts_t sc
     return fill_exchange(call, &send, &recv);
 }
 
+/* Describes MPI_Alltoallw: each block has its own type, and displacements are in bytes. */
 static bool fill_alltoallw(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls,
                            type_t *const *stypes, void *rbuf, counts_t rcounts, displs_t rdispls, type_t *const *rtypes)
 {
@@ -202,8 +210,8 @@ static bool fill_alltoallw(call_t *call, int rank, const void *sbuf, counts_t sc
 }
 
 /*
- * Always returns true: only the root knows all sizes, so no other rank can tell that there is nothing to do. The same
- * holds for fill_scatterv.
+ * Describes MPI_Gatherv. Always returns true: only the root knows all sizes, so no other rank can tell that there is
+ * nothing to do.
  */
 static bool fill_gatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                          counts_t rcounts, displs_t displs, type_t *rtype, int root)
@@ -227,6 +235,7 @@ static bool fill_gatherv(call_t *call, int rank, const void *sbuf, count_t scoun
     return true;
 }
 
+/* Describes MPI_Scatterv. Always returns true, for the reason given at fill_gatherv. */
 static bool fill_scatterv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t displs, type_t *stype,
                           void *rbuf, count_t rcount, type_t *rtype, int root)
 {
@@ -265,7 +274,7 @@ static void fill_reduction(call_t *call, const void *sbuf, void *rbuf, type_t *t
     call->passes_data = true;
 }
 
-/* Describes a reduce to the host library. Only the root has a receive buffer. */
+/* Describes MPI_Reduce. Only the root has a receive buffer. */
 static bool fill_reduce(call_t *call, int rank, const void *sbuf, void *rbuf, count_t count, type_t *type,
                         struct ompi_op_t *op, int root)
 {
@@ -346,6 +355,7 @@ static bool fill_reduce_scatter(call_t *call, int rank, const void *sbuf, void *
     return MCA_COLL_MSCCLPP_REASON_NONE != call->unserved || fill_reduced_blocks(call, rank, count_at, &rcounts);
 }
 
+/* Describes MPI_Scan, whose buffers are significant on all ranks. */
 static bool fill_scan(call_t *call, int rank, const void *sbuf, void *rbuf, count_t count, type_t *type,
                       struct ompi_op_t *op)
 {

@@ -80,10 +80,11 @@ typedef struct ompi_datatype_t type_t;
     static int other_i##name_(LIST params_, struct ompi_communicator_t *comm, ompi_request_t **request_p,              \
                               mca_coll_mscclpp_module_t *module)                                                       \
     {                                                                                                                  \
-        return mca_coll_mscclpp_state.stage_others                                                                     \
-                   ? mca_coll_mscclpp_stage_i##name_(LIST args_, comm, request_p, &module->super)                      \
-                   : (mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_##name_),                         \
-                      module->previous.i##name_(LIST args_, comm, request_p, module->previous.i##name_##_module));     \
+        if (mca_coll_mscclpp_state.stage_others) {                                                                     \
+            return mca_coll_mscclpp_stage_i##name_(LIST args_, comm, request_p, &module->super);                       \
+        }                                                                                                              \
+        mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_##name_);                                       \
+        return module->previous.i##name_(LIST args_, comm, request_p, module->previous.i##name_##_module);             \
     }                                                                                                                  \
                                                                                                                        \
     static int hand_over_##name_(mca_coll_mscclpp_request_t *request)                                                  \
@@ -171,11 +172,12 @@ typedef struct ompi_datatype_t type_t;
             return rc;                                                                                                 \
         }                                                                                                              \
         if (lane == NULL) {                                                                                            \
-            return mca_coll_mscclpp_state.stage_others                                                                 \
-                       ? mca_coll_mscclpp_stage_##name_##_init(LIST args_, comm, info, request_p, base)                \
-                       : (mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_##name_),                     \
-                          module->previous.name_##_init(LIST args_, comm, info, request_p,                             \
-                                                        module->previous.name_##_init_module));                        \
+            if (mca_coll_mscclpp_state.stage_others) {                                                                 \
+                return mca_coll_mscclpp_stage_##name_##_init(LIST args_, comm, info, request_p, base);                 \
+            }                                                                                                          \
+            mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_##name_);                                   \
+            return module->previous.name_##_init(LIST args_, comm, info, request_p,                                    \
+                                                 module->previous.name_##_init_module);                                \
         }                                                                                                              \
         request = mca_coll_mscclpp_lane_request(lane, again_##name_);                                                  \
         if (request == NULL) {                                                                                         \

@@ -28,6 +28,12 @@ bool mca_coll_mscclpp_ensure_team(mca_coll_mscclpp_module_t *module, const void 
 mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                             mca_coll_mscclpp_oob_port_t *port, mscclpp_team_t **team_p);
 
+/* Returns true if a communicator has a module (NULL: none) and calls on it may still make teams. */
+static inline bool mca_coll_mscclpp_may_serve(const mca_coll_mscclpp_module_t *module)
+{
+    return module != NULL && mca_coll_mscclpp_state.gpu != NULL && !mca_coll_mscclpp_state.finalizing;
+}
+
 /* Returns why kernels of this device do not combine data of this type with this operation; NONE: they do. */
 static inline mca_coll_mscclpp_reason_t mca_coll_mscclpp_unknown(mscclpp_dtype_t dtype, mscclpp_op_t op)
 {

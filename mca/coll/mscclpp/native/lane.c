@@ -11,6 +11,7 @@
 /* The most lanes of one communicator. Each has its own scratch in device memory. */
 #define MAX_LANES 32
 
+/* Returns the number of lanes that the communicator has now, whatever they serve. */
 static int count_lanes(const mca_coll_mscclpp_module_t *module)
 {
     const mca_coll_mscclpp_lane_t *lane;

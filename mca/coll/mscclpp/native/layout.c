@@ -15,7 +15,10 @@ size_t mca_coll_mscclpp_packed_bytes(size_t count, const struct ompi_datatype_t 
     return count * size;
 }
 
-/* Allocates the lists of a call with more ranks than `built_in` has room for. Returns false without memory. */
+/*
+ * Allocates the lists of a call with more ranks than `built_in` has room for. mca_coll_mscclpp_native_end frees them.
+ * Returns false, after a log, without memory.
+ */
 static bool allocate_lists(mca_coll_mscclpp_native_t *call)
 {
     const size_t ranks = (size_t)call->ranks, size = ranks * 2 * (sizeof(*call->send) + sizeof(*call->send_runs));
@@ -443,12 +446,12 @@ void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const 
     call->buffers[1] = call->args.out != NULL ? call->args.out : blocks->address;
 }
 
-/* Fills `list` with one block of `bytes` bytes at offset 0, for one peer, or for all ranks if `peer` is negative. */
+/* Fills `list` with one block of `bytes` bytes at offset 0, for `peer` or MCA_COLL_MSCCLPP_ALL_PEERS. */
 static void set_bytes(const mca_coll_mscclpp_native_t *call, mscclpp_dev_block_t *list, int peer, uint64_t bytes)
 {
     for (int rank = 0; rank < call->ranks; ++rank) {
         list[rank].offset = 0;
-        list[rank].bytes = peer < 0 || peer == rank ? bytes : 0;
+        list[rank].bytes = MCA_COLL_MSCCLPP_ALL_PEERS == peer || peer == rank ? bytes : 0;
     }
 }
 
@@ -474,6 +477,7 @@ void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buf
     call->args.largest_block = bytes > call->args.largest_block ? bytes : call->args.largest_block;
 }
 
+/* Returns true if one of the blocks, one for each rank, has data. `blocks` NULL: there are none. */
 static bool has_data(const mscclpp_dev_block_t *blocks, int ranks)
 {
     bool any_has_data = false;

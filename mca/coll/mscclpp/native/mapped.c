@@ -8,6 +8,7 @@
 #include "mca/common/task/task.h"
 #include "mca/common/team/parts.h"
 
+/* Maps the buffers of an all-reduce. *mapped_p stays NULL if kernels would not use the mapping. */
 static mscclpp_status_t map_allreduce(mscclpp_team_t *team, const mca_coll_mscclpp_queue_call_t *call,
                                       mscclpp_mapped_t **mapped_p)
 {

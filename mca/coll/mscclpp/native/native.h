@@ -85,9 +85,10 @@ void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const 
 void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks);
 
 /*
- * Describes `count` elements that this rank sends to `peer`, or to every rank if `peer` is negative, or receives from
- * `peer`.
+ * Describe `count` elements that this rank sends to `peer`, which may be MCA_COLL_MSCCLPP_ALL_PEERS, or that it
+ * receives from `peer`.
  */
+enum { MCA_COLL_MSCCLPP_ALL_PEERS = -1 };
 void mca_coll_mscclpp_native_send_one(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
                                       struct ompi_datatype_t *type, int peer);
 void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buffer, size_t count,

@@ -34,10 +34,10 @@ static int cart_neighbor(const mca_topo_base_comm_cart_t *cart, int rank, int ed
 }
 
 /*
- * Returns the number of edges out of a rank (if `out` is true) or into it. In a distributed graph, `rank` must be this
- * rank, because only its own edges are known. The same holds for neighbor_of.
+ * Returns the number of edges out of a rank (if `is_outgoing` is true) or into it. In a distributed graph, `rank` must
+ * be this rank, because only its own edges are known. The same holds for neighbor_of.
  */
-static int degree_of(struct ompi_communicator_t *comm, int rank, bool out)
+static int degree_of(struct ompi_communicator_t *comm, int rank, bool is_outgoing)
 {
     if (OMPI_COMM_IS_CART(comm)) {
         return 2 * comm->c_topo->mtc.cart->ndims;
@@ -48,16 +48,16 @@ static int degree_of(struct ompi_communicator_t *comm, int rank, bool out)
         return index[rank] - (rank > 0 ? index[rank - 1] : 0);
     }
     if (OMPI_COMM_IS_DIST_GRAPH(comm)) {
-        return out ? comm->c_topo->mtc.dist_graph->outdegree : comm->c_topo->mtc.dist_graph->indegree;
+        return is_outgoing ? comm->c_topo->mtc.dist_graph->outdegree : comm->c_topo->mtc.dist_graph->indegree;
     }
     return 0;
 }
 
 /*
- * Returns the rank at the other end of an edge out of a rank (if `out` is true) or into it. `edge` is less than the
- * result of degree_of. Returns MPI_PROC_NULL if the edge leads nowhere.
+ * Returns the rank at the other end of an edge out of a rank (if `is_outgoing` is true) or into it. `edge` is less than
+ * the result of degree_of. Returns MPI_PROC_NULL if the edge leads nowhere.
  */
-static int neighbor_of(struct ompi_communicator_t *comm, int rank, bool out, int edge)
+static int neighbor_of(struct ompi_communicator_t *comm, int rank, bool is_outgoing, int edge)
 {
     if (OMPI_COMM_IS_CART(comm)) {
         return cart_neighbor(comm->c_topo->mtc.cart, rank, edge);
@@ -67,7 +67,7 @@ static int neighbor_of(struct ompi_communicator_t *comm, int rank, bool out, int
 
         return graph->edges[(rank > 0 ? graph->index[rank - 1] : 0) + edge];
     }
-    return out ? comm->c_topo->mtc.dist_graph->out[edge] : comm->c_topo->mtc.dist_graph->in[edge];
+    return is_outgoing ? comm->c_topo->mtc.dist_graph->out[edge] : comm->c_topo->mtc.dist_graph->in[edge];
 }
 
 /* Orders edges by peer, and edges of one peer by turn, for qsort. */
@@ -80,12 +80,12 @@ static int compare_edges(const void *left, const void *right)
 }
 
 /*
- * Returns a new list of the edges out of this rank (if `out` is true) or into it, without edges that lead nowhere. If
- * memory runs out, returns NULL.
+ * Returns a new list of the edges out of this rank (if `is_outgoing` is true) or into it, without edges that lead
+ * nowhere. If memory runs out, returns NULL.
  */
-static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bool out)
+static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bool is_outgoing)
 {
-    const int rank = ompi_comm_rank(comm), degree = degree_of(comm, rank, out);
+    const int rank = ompi_comm_rank(comm), degree = degree_of(comm, rank, is_outgoing);
     mca_coll_mscclpp_edges_t *edges = malloc(sizeof(*edges) + (size_t)degree * sizeof(edges->edge[0]));
 
     if (edges == NULL) {
@@ -95,15 +95,15 @@ static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bo
     edges->count = 0;
     edges->parallel = false;
     for (int i = 0; i < degree; ++i) {
-        const int peer = neighbor_of(comm, rank, out, i);
+        const int peer = neighbor_of(comm, rank, is_outgoing, i);
 
         /*
          * In a grid, the peer numbers its edges in the same way, but sees the opposite direction: edge i is the peer's
          * edge i ^ 1.
          */
         if (MPI_PROC_NULL != peer) {
-            edges->edge[edges->count++] =
-                (mca_coll_mscclpp_edge_t){.peer = peer, .block = i, .turn = out && OMPI_COMM_IS_CART(comm) ? i ^ 1 : i};
+            edges->edge[edges->count++] = (mca_coll_mscclpp_edge_t){
+                .peer = peer, .block = i, .turn = is_outgoing && OMPI_COMM_IS_CART(comm) ? i ^ 1 : i};
         }
     }
     qsort(edges->edge, (size_t)edges->count, sizeof(edges->edge[0]), compare_edges);
@@ -114,16 +114,16 @@ static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bo
 }
 
 /*
- * Returns the edges out of this rank (if `out` is true) or into it. They are determined only once, since a topology
- * never changes. If memory runs out, which find_edges logs, sets the call's `rc` and returns an empty list.
+ * Returns the edges out of this rank (if `is_outgoing` is true) or into it. They are determined only once, since a
+ * topology never changes. If memory runs out, which find_edges logs, sets the call's `rc` and returns an empty list.
  */
-static const mca_coll_mscclpp_edges_t *ensure_edges(call_t *call, bool out)
+static const mca_coll_mscclpp_edges_t *ensure_edges(call_t *call, bool is_outgoing)
 {
     static const mca_coll_mscclpp_edges_t none = {.count = 0};
-    mca_coll_mscclpp_edges_t **kept = out ? &call->module->edges_out : &call->module->edges_in;
+    mca_coll_mscclpp_edges_t **kept = is_outgoing ? &call->module->edges_out : &call->module->edges_in;
 
     if (*kept == NULL) {
-        *kept = find_edges(call->module->comm, out);
+        *kept = find_edges(call->module->comm, is_outgoing);
     }
     if (*kept == NULL) {
         call->rc = MPI_ERR_NO_MEM;
@@ -176,7 +176,10 @@ static bool fill_edges(call_t *call, mca_coll_mscclpp_blocks_t *send, mca_coll_m
     return true;
 }
 
-/* Describes blocks of one size at equal distances, for the neighbours and from them. */
+/*
+ * Describes blocks of one size at equal distances, for the neighbours and from them. `sdistance` is in extents of
+ * `stype`; with 0, all neighbours get the same block. Always returns true (fill_edges).
+ */
 static bool fill_regular(call_t *call, const void *sbuf, count_t scount, type_t *stype, ptrdiff_t sdistance, void *rbuf,
                          count_t rcount, type_t *rtype)
 {
@@ -193,8 +196,7 @@ static bool fill_regular(call_t *call, const void *sbuf, count_t scount, type_t 
 }
 
 /*
- * Describes a neighbourhood all-gather to the host library. The distance 0 means that all neighbours get the same block
- * (fill_edges).
+ * Describes MPI_Neighbor_allgather. The distance 0 means that all neighbours get the same block (fill_edges).
  */
 static bool fill_neighbor_allgather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                                     count_t rcount, type_t *rtype)
@@ -211,8 +213,8 @@ static bool fill_neighbor_alltoall(call_t *call, int rank, const void *sbuf, cou
 }
 
 /*
- * Describes a neighbourhood all-gather of blocks of different sizes. One block goes to all neighbours, so `send` is
- * regular, with the distance 0; their blocks differ in size.
+ * Describes MPI_Neighbor_allgatherv. One block goes to all neighbours, so `send` is regular, with the distance 0. The
+ * blocks that come from them differ in size.
  */
 static bool fill_neighbor_allgatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype,
                                      void *rbuf, counts_t rcounts, displs_t displs, type_t *rtype)
@@ -225,6 +227,7 @@ static bool fill_neighbor_allgatherv(call_t *call, int rank, const void *sbuf, c
     return fill_edges(call, &send, &recv);
 }
 
+/* Describes MPI_Neighbor_alltoallv. The counts and displacements have an entry for each edge. */
 static bool fill_neighbor_alltoallv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls,
                                     type_t *stype, void *rbuf, counts_t rcounts, displs_t rdispls, type_t *rtype)
 {
@@ -237,7 +240,7 @@ static bool fill_neighbor_alltoallv(call_t *call, int rank, const void *sbuf, co
     return fill_edges(call, &send, &recv);
 }
 
-/* Displacements are in bytes here, and MPI passes them as MPI_Aint: hence `offsets` in place of `displs`. */
+/* Describes MPI_Neighbor_alltoallw, whose displacements are in bytes, of type MPI_Aint: hence `offsets`. */
 static bool fill_neighbor_alltoallw(call_t *call, int rank, const void *sbuf, counts_t scounts,
                                     const MPI_Aint *soffsets, type_t *const *stypes, void *rbuf, counts_t rcounts,
                                     const MPI_Aint *roffsets, type_t *const *rtypes)

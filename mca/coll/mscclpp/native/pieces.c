@@ -43,7 +43,10 @@ static int ensure_key(void)
     return ompi_attr_create_keyval(TYPE_ATTR, copy, delete, &key, NULL, 0, NULL);
 }
 
-/* Makes a type's list of pieces, which the caller attaches to the type. Returns an MPI error code. */
+/*
+ * Makes a type's list of pieces, which the caller attaches to the type. Returns an MPI error code, which has been
+ * logged. *list_p is valid on success only.
+ */
 static int make_list(struct ompi_datatype_t *type, list_t **list_p)
 {
     mca_coll_mscclpp_stage_pieces_t element;

@@ -273,10 +273,12 @@ static bool fits_count(size_t count)
 static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t *call)
 {
     const void *in = native->args.in, *out = native->args.out;
+    const bool may_have_no_data = call->agreed || mca_coll_mscclpp_has_unknown_sizes(native);
 
-    return (call->agreed || mca_coll_mscclpp_has_unknown_sizes(native)) && !native->passes_data
-               ? true
-               : is_none_or_device(in) && is_none_or_device(out) && (in != NULL || out != NULL);
+    if (may_have_no_data && !native->passes_data) {
+        return true;
+    }
+    return is_none_or_device(in) && is_none_or_device(out) && (in != NULL || out != NULL);
 }
 
 /* Returns why a call that has a queue is not queued, in words for a message. */
@@ -290,8 +292,9 @@ static const char *reason_not_queued(const mca_coll_mscclpp_native_t *native)
 }
 
 /*
- * Enqueues a call after the attempt to describe it. If that failed, for lack of memory on this rank only, the other
- * ranks queue the call and would wait for this one, so it reports the failure to them.
+ * Enqueues a call after the attempt to describe it. All ranks decide the same. If only this rank had no memory to
+ * describe the call, the other ranks queue it and would wait for this one, so it reports the failure to them. If the
+ * result is QUEUE_ERROR, *code_p is the MPI error code.
  */
 static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *call,
                                    mca_coll_mscclpp_native_t *native, int *code_p)
@@ -341,7 +344,7 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
     return outcome_from_status(status, code_p);
 }
 
-/* Enqueues a collective call other than all-reduce and barrier. */
+/* Enqueues a collective call other than all-reduce and barrier. Sets *code_p if the result is QUEUE_ERROR. */
 static outcome_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     mca_coll_mscclpp_native_t native;
@@ -368,8 +371,7 @@ static outcome_t enqueue(const call_t *call, int *code_p)
     outcome_t outcome;
 
     *code_p = OMPI_SUCCESS;
-    if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing ||
-        (mca_coll_mscclpp_state.gpu->twin && call->stream == NULL)) {
+    if (!mca_coll_mscclpp_may_serve(module) || (mca_coll_mscclpp_state.gpu->twin && call->stream == NULL)) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
     switch (call->coll) {
@@ -379,7 +381,7 @@ static outcome_t enqueue(const call_t *call, int *code_p)
     case MCA_COLL_MSCCLPP_QUEUE_BARRIER:
         outcome = enqueue_barrier(module, call, code_p);
         break;
-    default:
+    default: /* the library may be newer, and know further collectives: enqueue_other does not queue these */
         outcome = enqueue_other(module, call, code_p);
     }
     module->queued_calls += MCA_COLL_MSCCLPP_QUEUED == outcome;
@@ -443,9 +445,10 @@ static int prepare(const call_t *call, int *can_queue_p, uint64_t *largest_p)
 
     *can_queue_p = 0;
     *largest_p = 0;
-    if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing ||
-        ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS || !mca_coll_mscclpp_queued_is_known(call) ||
-        !fits_count(call->sendcount) || !fits_count(call->recvcount)) {
+    if (!mca_coll_mscclpp_may_serve(module) || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
+        return OMPI_SUCCESS;
+    }
+    if (!mca_coll_mscclpp_queued_is_known(call) || !fits_count(call->sendcount) || !fits_count(call->recvcount)) {
         return OMPI_SUCCESS;
     }
     return MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE == call->coll || MCA_COLL_MSCCLPP_QUEUE_BARRIER == call->coll

@@ -89,7 +89,7 @@ static void register_text(const char *name, const char *description, mca_base_no
         MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read, NULL, length, NULL);
 }
 
-/* Tells MPI the size of the plan's name, when a tool binds the variable. */
+/* Sets *count to the size of the plan's name, terminating zero included, when a tool binds the variable. */
 static int plan_length(struct mca_base_pvar_t *variable, mca_base_pvar_event_t event, void *object, int *count)
 {
     (void)variable, (void)object;
@@ -99,7 +99,7 @@ static int plan_length(struct mca_base_pvar_t *variable, mca_base_pvar_event_t e
     return OPAL_SUCCESS;
 }
 
-/* Yields the name of the plan that served the last call, when a tool reads the variable. */
+/* Copies the name of the plan that served the last call to `value`, which has the size that plan_length told. */
 static int read_plan(const struct mca_base_pvar_t *variable, void *value, void *object)
 {
     (void)variable, (void)object;
@@ -198,8 +198,8 @@ void mca_coll_mscclpp_count_named(const mscclpp_team_t *team)
 }
 
 /*
- * Counts each call as served either by kernels or by engines. Also counts it as rung if a lingering kernel served it,
- * and as planned if its algorithm was a plan.
+ * Counts a call as served either by kernels or by engines. Also counts it as rung if a lingering kernel served it, and
+ * as planned if its algorithm was a plan. *rung is raised to the number of the team's rung calls.
  */
 void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
                                       const mscclpp_team_t *team, uint64_t *rung)

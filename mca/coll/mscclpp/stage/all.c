@@ -39,6 +39,7 @@ static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_
     mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)count_peers(comm), rdtype);
 }
 
+/* Describes MPI_Allgatherv, in the same way as MPI_Allgather. */
 static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                 struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                                 mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
@@ -53,7 +54,7 @@ static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp
     mca_coll_mscclpp_stage_vector(&call->recv.write, count_peers(comm), rcounts, displs, rdtype);
 }
 
-/* In place, the blocks for all ranks are read from the receive buffer. */
+/* Describes MPI_Alltoall. In place, the blocks for all ranks are read from the receive buffer. */
 static void describe_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                               struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                               struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -68,6 +69,7 @@ static void describe_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_c
     mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * ranks, rdtype);
 }
 
+/* Describes MPI_Alltoallv, in the same way as MPI_Alltoall. */
 static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *sdtype, void *rbuf,
                                mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
@@ -81,6 +83,7 @@ static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_
     mca_coll_mscclpp_stage_vector(&call->recv.write, count_peers(comm), rcounts, rdispls, rdtype);
 }
 
+/* Describes MPI_Alltoallw, in the same way as MPI_Alltoall. Each block has its own type. */
 static void describe_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *const *sdtypes, void *rbuf,
                                mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
@@ -112,8 +115,8 @@ static void describe_allreduce(call_t *call, const void *sbuf, void *rbuf, mca_c
 }
 
 /*
- * On an intercommunicator, a contribution has a block for each rank of its own group: hence ompi_comm_size, and not
- * count_peers.
+ * Describes MPI_Reduce_scatter_block. On an intercommunicator, a contribution has a block for each rank of its own
+ * group: hence ompi_comm_size, and not count_peers.
  */
 static void describe_reduce_scatter_block(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                           struct ompi_datatype_t *dtype, struct ompi_op_t *op,

@@ -37,6 +37,7 @@ static uint64_t block_bytes(const layout_t *layout, int blocks, int index)
     return 0;
 }
 
+/* Returns the bytes of data in all blocks of a layout. */
 static uint64_t all_bytes(const layout_t *layout)
 {
     uint64_t bytes = 0;
@@ -50,6 +51,7 @@ static uint64_t all_bytes(const layout_t *layout)
     return bytes;
 }
 
+/* Returns true if this rank is the root. On an inter-communicator, MPI marks the root by MPI_ROOT on that rank. */
 static bool has_root_role(const mca_coll_mscclpp_stage_view_t *view, struct ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? MPI_ROOT == view->root : ompi_comm_rank(comm) == view->root;
@@ -114,10 +116,10 @@ static void fill_from_root(const mca_coll_mscclpp_stage_call_t *call, const mca_
 }
 
 /*
- * Returns the rank at the other end of edge `index`; negative if there is none. Edges are numbered like the blocks.
- * `in`: an edge into this rank, otherwise one out of it.
+ * Returns the rank at the other end of an edge into this rank (if `is_incoming` is true) or out of it; negative if
+ * there is none. Edges are numbered like the blocks.
  */
-static int neighbour(struct ompi_communicator_t *comm, int index, bool in)
+static int neighbour(struct ompi_communicator_t *comm, int index, bool is_incoming)
 {
     if (OMPI_COMM_IS_CART(comm)) {
         int lower = MPI_PROC_NULL, upper = MPI_PROC_NULL;
@@ -131,7 +133,7 @@ static int neighbour(struct ompi_communicator_t *comm, int index, bool in)
 
         return graph->edges[(rank > 0 ? graph->index[rank - 1] : 0) + index];
     }
-    return in ? comm->c_topo->mtc.dist_graph->in[index] : comm->c_topo->mtc.dist_graph->out[index];
+    return is_incoming ? comm->c_topo->mtc.dist_graph->in[index] : comm->c_topo->mtc.dist_graph->out[index];
 }
 
 /*

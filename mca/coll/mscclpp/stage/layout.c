@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/uio.h>
 
+#include "mca/coll/mscclpp/stage/segments.h"
 #include "mca/coll/mscclpp/stage/spare.h"
 #include "mca/common/base/log.h"
 
@@ -44,8 +45,10 @@ typedef struct {
     element_t element;
 } builder_t;
 
-/* Describes block `index` of a layout in *block. Returns false if it holds no data. MPI allows any displacement for
- * such a block and, with a count of 0, any type, so neither is read then. */
+/*
+ * Describes block `index` of a layout in *block. Returns false if it holds no data. MPI allows any displacement for
+ * such a block and, with a count of 0, any type, so neither is read then.
+ */
 static bool get_block(const mca_coll_mscclpp_stage_layout_t *layout, int index, block_t *block)
 {
     const struct ompi_datatype_t *type;
@@ -181,8 +184,10 @@ static size_t bytes_to_end(builder_t *builder, ptrdiff_t offset)
     return address - builder->base < builder->length ? builder->length - (address - builder->base) : 0;
 }
 
-/* Merges `piece` into `last` if it is inside `last`, or follows it in the same allocation or where none is known. Both
- * must be single ranges. Returns true if merged. */
+/*
+ * Merges `piece` into `last` if it is inside `last`, or follows it in the same allocation or where none is known.
+ * Returns true if merged, and false if one of the two is not a single range.
+ */
 static bool merge_piece(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last,
                         const mca_coll_mscclpp_stage_piece_t *piece)
 {
@@ -199,9 +204,11 @@ static bool merge_piece(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last
     return piece->offset >= last->offset && piece->offset + (ptrdiff_t)piece->length <= end;
 }
 
-/* Appends a piece, or merges it with the last one. A contiguous piece that reaches from one allocation into the next
+/*
+ * Appends a piece, or merges it with the last one. A contiguous piece that reaches from one allocation into the next
  * becomes several pieces, because the GPU's runtime refuses to copy it at once. In a type of absolute addresses,
- * neighbouring bytes may belong to two allocations. Returns an MPI error code. */
+ * neighbouring bytes may belong to two allocations. Returns an MPI error code.
+ */
 static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
                       const mca_coll_mscclpp_stage_piece_t *piece)
 {
@@ -225,44 +232,6 @@ static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
         }
     }
     return rc;
-}
-
-/*
- * Asks Open MPI for the first *used_p segments of one element, and sets *used_p to their number. Their bases are
- * offsets from the element's address. Returns true if there are no more segments; *length_p is then their total length.
- */
-static bool segments_read(const struct ompi_datatype_t *type, struct iovec *segments, uint32_t *used_p,
-                          size_t *length_p)
-{
-    opal_convertor_t convertor;
-    bool have_all = false;
-
-    *length_p = 0;
-    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
-    if (OPAL_SUCCESS ==
-        opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, 1, NULL, 0, &convertor)) {
-        have_all = 1 == opal_convertor_raw(&convertor, segments, used_p, length_p);
-    }
-    OBJ_DESTRUCT(&convertor);
-    return have_all;
-}
-
-/* Merges adjacent segments, which Open MPI does not always do. Returns the number of segments that are left. */
-static uint32_t segments_merge(struct iovec *segments, uint32_t used)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t index = 0; index < used; ++index) {
-        const struct iovec *segment = &segments[index];
-
-        if (kept > 0 &&
-            (uintptr_t)segments[kept - 1].iov_base + segments[kept - 1].iov_len == (uintptr_t)segment->iov_base) {
-            segments[kept - 1].iov_len += segment->iov_len;
-        } else if (segment->iov_len > 0) {
-            segments[kept++] = *segment;
-        }
-    }
-    return kept;
 }
 
 /* Appends segments to the element's pieces. Segments of one length at one distance from each other become one piece. */
@@ -312,13 +281,13 @@ static int element_read(element_t *element, const struct ompi_datatype_t *type, 
             return MPI_ERR_NO_MEM;
         }
         used = (uint32_t)asked;
-        have_all = segments_read(type, segments, &used, &length);
+        have_all = mca_coll_mscclpp_stage_segments_read(type, segments, &used, &length);
         if (UINT32_MAX == asked) {
             break;
         }
     }
     if (have_all && length == size) {
-        rc = element_add_segments(element, segments, segments_merge(segments, used));
+        rc = element_add_segments(element, segments, mca_coll_mscclpp_stage_segments_merge(segments, used));
     } else {
         mscclpp_error("a datatype of %zu bytes of data cannot be staged: Open MPI describes %zu bytes in %u segments",
                       size, length, (unsigned)used);
@@ -356,8 +325,10 @@ void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *lis
     pieces_release(list);
 }
 
-/* Turns a piece of one element into a piece of `count` elements. The runs become wider if they adjoin and do not
- * overlap then. Else there are more runs, if all have one stride. Else the piece is repeated. */
+/*
+ * Turns a piece of one element into a piece of `count` elements, which are `extent` bytes apart. Tries three ways in
+ * this order: wider runs, if the runs adjoin and do not overlap then; more runs, if all have one stride; repeats.
+ */
 static void repeat_piece(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_t extent)
 {
     ptrdiff_t width = (ptrdiff_t)(piece->length * count);
@@ -437,8 +408,27 @@ static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
     return rc;
 }
 
-/* Looks for a byte of a block for which `matches` is true. Asks about one byte of each run of each element, because the
- * elements of MPI_BOTTOM may be anywhere. If the type cannot be described, returns false. */
+/* Looks for a run of one element, at `address`, whose first byte `matches`. *address_p is the byte asked about last. */
+static bool runs_find(const element_t *element, uintptr_t address, bool (*matches)(const void *),
+                      const char **address_p)
+{
+    for (size_t index = 0; index < element->list.used; ++index) {
+        const mca_coll_mscclpp_stage_piece_t *piece = &element->list.pieces[index];
+
+        for (size_t run = 0; run < piece->count; ++run) {
+            *address_p = (const char *)(address + (uintptr_t)(piece->offset + (ptrdiff_t)run * piece->stride));
+            if (matches(*address_p)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/*
+ * Looks for a byte of a block for which `matches` is true. Asks about one byte of each run of each element, because the
+ * elements of MPI_BOTTOM may be anywhere. If the type cannot be described, which is logged, returns false.
+ */
 static bool elements_find(const block_t *block, element_t *element, uintptr_t address, bool (*matches)(const void *),
                           const char **address_p)
 {
@@ -446,18 +436,10 @@ static bool elements_find(const block_t *block, element_t *element, uintptr_t ad
         return false;
     }
     for (size_t item = 0; item < block->count; ++item) {
-        for (size_t index = 0; index < element->list.used; ++index) {
-            const mca_coll_mscclpp_stage_piece_t *piece = &element->list.pieces[index];
+        const ptrdiff_t offset = block->offset + (ptrdiff_t)item * block->extent;
 
-            for (size_t run = 0; run < piece->count; ++run) {
-                ptrdiff_t offset =
-                    block->offset + (ptrdiff_t)item * block->extent + piece->offset + (ptrdiff_t)run * piece->stride;
-
-                *address_p = (const char *)(address + (uintptr_t)offset);
-                if (matches(*address_p)) {
-                    return true;
-                }
-            }
+        if (runs_find(element, address + (uintptr_t)offset, matches, address_p)) {
+            return true;
         }
     }
     return false;
@@ -474,8 +456,11 @@ static bool reaches_far(const mca_coll_mscclpp_stage_argument_t *argument,
            MCA_COLL_MSCCLPP_STAGE_OFFSETS == layout->kind;
 }
 
-/* Looks for a byte of a layout for which `matches` is true. *is_settled_p is set if no other byte of the argument needs
- * to be asked about, because all of them are in one allocation. */
+/*
+ * Looks for a byte of a layout for which `matches` is true. Returns true, with its address in *address_p, if there is
+ * one. *is_settled_p becomes true if no other byte of the argument needs to be asked about, because all of them are in
+ * one allocation.
+ */
 static bool layout_find(const mca_coll_mscclpp_stage_argument_t *argument,
                         const mca_coll_mscclpp_stage_layout_t *layout, element_t *element,
                         bool (*matches)(const void *), const char **address_p, bool *is_settled_p)
@@ -528,6 +513,7 @@ bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argume
     return found;
 }
 
+/* Returns the bytes that all pieces of a list have together. */
 static size_t pieces_bytes(const mca_coll_mscclpp_stage_pieces_t *list)
 {
     size_t bytes = 0;

@@ -77,7 +77,7 @@ static void keep_absent_blocks(call_t *call, degrees_t degrees)
     }
 }
 
-/* Reads no block if there is no edge out, because nothing is sent then. */
+/* Describes one block for all neighbours. Reads no block if there is no edge out, because nothing is sent then. */
 static void describe_neighbor_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                         struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                         struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -89,6 +89,7 @@ static void describe_neighbor_allgather(call_t *call, const void *sbuf, mca_coll
     keep_absent_blocks(call, degrees);
 }
 
+/* Describes one block for all neighbours, as above. The blocks that come from them differ in size. */
 static void describe_neighbor_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                          struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                                          mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
@@ -101,6 +102,7 @@ static void describe_neighbor_allgatherv(call_t *call, const void *sbuf, mca_col
     keep_absent_blocks(call, degrees);
 }
 
+/* Describes a block of one size for each edge out, and from each edge in. */
 static void describe_neighbor_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                        struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                        struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -112,6 +114,7 @@ static void describe_neighbor_alltoall(call_t *call, const void *sbuf, mca_coll_
     keep_absent_blocks(call, degrees);
 }
 
+/* Describes a block for each edge, whose displacement is in extents of its buffer's type. */
 static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                         mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *sdtype, void *rbuf,
                                         mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
@@ -124,7 +127,8 @@ static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll
     keep_absent_blocks(call, degrees);
 }
 
-/* Displacements are in bytes here, and of the type MPI_Aint. */
+/* Describes a block for each edge, with a type of its own. Displacements are in bytes here, and of the type MPI_Aint.
+ */
 static void describe_neighbor_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                         const MPI_Aint *sdispls, struct ompi_datatype_t *const *sdtypes, void *rbuf,
                                         mca_coll_mscclpp_counts_t rcounts, const MPI_Aint *rdispls,

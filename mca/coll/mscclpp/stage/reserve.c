@@ -66,9 +66,9 @@ static bool add_span(spans_t *spans, ptrdiff_t low, ptrdiff_t high)
 }
 
 /*
- * Adds the spans of a piece. Runs that are near each other have one span; otherwise each run has its own. The same
- * holds for repeats. Returns false if there are too many spans. A piece with more distant runs or repeats than there
- * are windows is refused at once.
+ * Adds the spans of a piece, which is a copy that this function changes. Runs that are near each other have one span;
+ * otherwise each run has its own. The same holds for repeats. Returns false if there are too many spans. A piece with
+ * more distant runs or repeats than there are windows is refused at once.
  */
 static bool add_piece(spans_t *spans, mca_coll_mscclpp_stage_piece_t piece)
 {
@@ -202,7 +202,7 @@ static char *find_windows(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_p
     return NULL;
 }
 
-/* If find_windows fails, nothing is mapped, and the whole range becomes the only window, number 0. */
+/* Tries windows first if the range is large. If there are none, the whole range becomes the only window, number 0. */
 mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack,
                                                 mca_coll_mscclpp_stage_reservation_t *reservation, void **memory_p)
 {

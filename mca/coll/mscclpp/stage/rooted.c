@@ -89,6 +89,7 @@ static void describe_bcast(call_t *call, void *rbuf, mca_coll_mscclpp_count_t co
     }
 }
 
+/* Describes MPI_Reduce. In place, the root's operand is read in the receive buffer. */
 static void describe_reduce(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                             struct ompi_datatype_t *dtype, struct ompi_op_t *op, int root,
                             struct ompi_communicator_t *comm)
@@ -107,6 +108,8 @@ static void describe_reduce(call_t *call, const void *sbuf, void *rbuf, mca_coll
     }
 }
 
+/* Describes MPI_Gather. In place, the root's own block is read in the receive buffer, which is copied back as a whole.
+ */
 static void describe_gather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                             struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                             struct ompi_datatype_t *rdtype, int root, struct ompi_communicator_t *comm)
@@ -125,6 +128,7 @@ static void describe_gather(call_t *call, const void *sbuf, mca_coll_mscclpp_cou
     }
 }
 
+/* Describes MPI_Gatherv, in the same way as MPI_Gather. */
 static void describe_gatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                              struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                              mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype, int root,
@@ -144,6 +148,7 @@ static void describe_gatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_co
     }
 }
 
+/* Describes MPI_Scatter. In place, the root does not receive its own block. */
 static void describe_scatter(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                              struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                              struct ompi_datatype_t *rdtype, int root, struct ompi_communicator_t *comm)
@@ -158,6 +163,7 @@ static void describe_scatter(call_t *call, const void *sbuf, mca_coll_mscclpp_co
     }
 }
 
+/* Describes MPI_Scatterv, in the same way as MPI_Scatter. */
 static void describe_scatterv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                               mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *sdtype, void *rbuf,
                               mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype, int root,

@@ -176,7 +176,7 @@ static void choose_place(mca_coll_mscclpp_stage_buffer_t *buffer, const void *ot
     }
 }
 
-/* Prepares both buffers or, after an error, none. */
+/* Prepares both buffers or, after an error, none, and chooses the places of their copies. */
 int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call)
 {
     int rc = buffer_prepare(&stage->send, &call->send);
@@ -326,8 +326,8 @@ static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bo
 }
 
 /*
- * Waits for a buffer's copies or, without `wait`, asks whether they have ended. Returns MSCCLPP_IN_PROGRESS if they
- * have not.
+ * Waits for a buffer's copies in one direction or, without `wait`, asks whether they have ended. Returns
+ * MSCCLPP_IN_PROGRESS if they have not. A buffer that is not staged has none.
  */
 static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool to_device, bool wait)
 {
@@ -377,7 +377,10 @@ static int start_both(mca_coll_mscclpp_stage_t *stage, bool to_device)
     return OMPI_SUCCESS;
 }
 
-/* Settles both buffers first, which also orders the copies out. `done` is not needed, because end_both waits here. */
+/*
+ * Settles both buffers first, which also orders the copies out. After an error no copy is in progress. `done` is not
+ * needed, because end_both waits here.
+ */
 int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage)
 {
     mscclpp_status_t status = settle_buffer(&stage->send);

@@ -130,10 +130,10 @@ typedef struct {
 /* ---- layout.c ---- */
 
 /*
- * Searches for a byte that the collective reads or writes and for which `matches` is true, and stores its address in
- * *address_p. If all bytes must be in one allocation, the function tests one byte, or the first and the last byte of a
- * block with holes. It tests more if the bytes may be in several allocations. It tests no more than necessary, because
- * it is also called for calls on host buffers.
+ * Searches for a byte that the collective reads or writes and for which `matches` is true. Returns true, with its
+ * address in *address_p, if there is one. If all bytes must be in one allocation, the function tests one byte, or the
+ * first and the last byte of a block with holes. It tests more if the bytes may be in several allocations. It tests no
+ * more than necessary, because it is also called for calls on host buffers.
  */
 bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argument, bool (*matches)(const void *),
                                  const char **address_p);
@@ -206,6 +206,7 @@ int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage);
 
 /*
  * Sets *done_p to true if all copies have ended. If `wait` is true, waits until they have. Returns an MPI error code.
+ * After an error no copy is in progress, and *done_p is not set.
  */
 int mca_coll_mscclpp_stage_end_copy_out(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p);
 
@@ -254,7 +255,8 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
 
 /*
  * Passes the outer request to the application after the previous component has returned `result` for the inner request.
- * On success progress on the outer request begins, unless it is persistent. On failure it is freed. Returns `result`.
+ * On success *request_p is set, and progress on the outer request begins, unless it is persistent. On failure it is
+ * freed. Returns `result`.
  */
 int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *request, int result,
                                         ompi_request_t **request_p);
