@@ -36,7 +36,7 @@ static bool is_known(const mscclpp_plan_report_t *report, mscclpp_plan_kind_t ki
     return false;
 }
 
-/* Words of a file may contain control characters, and a terminal would obey them. `text` may be NULL. */
+/* Replaces control characters, which words of a file may contain and a terminal would obey. `text` may be NULL. */
 static void make_printable(char *text)
 {
     for (; text != NULL && *text != '\0'; ++text) {

@@ -125,7 +125,8 @@ typedef struct {
 
     /*
      * conn_create creates this rank's half of a connection to `peer`; the peer creates the other half. Each side sends
-     * its address (at most MSCCLPP_TRANSPORT_ADDRESS_MAX bytes) to the other, and then each side connects.
+     * its address (at most MSCCLPP_TRANSPORT_ADDRESS_MAX bytes) to the other, and then each side connects. conn_connect
+     * returns MSCCLPP_ERR_INVALID for bytes that are not the peer's address, and for a second call.
      */
     mscclpp_status_t (*conn_create)(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p);
     mscclpp_status_t (*conn_address)(const mscclpp_conn_t *conn, void *address, size_t *length_p);
@@ -141,8 +142,9 @@ typedef struct {
     mscclpp_status_t (*conn_status)(const mscclpp_conn_t *conn);
 
     /*
-     * Registers memory that puts read from and into which peers may put. The key (at most MSCCLPP_TRANSPORT_KEY_MAX
-     * bytes) is sent to the peers.
+     * Registers memory that puts read from and into which peers may put. Some transports refuse 0 bytes with
+     * MSCCLPP_ERR_INVALID. The key (at most MSCCLPP_TRANSPORT_KEY_MAX bytes) is sent to the peers. region_key returns
+     * MSCCLPP_ERR_NOT_SUPPORTED for memory that peers cannot access; the region can then only be a source of puts.
      *
      * The memory must be kept until region_destroy has returned. After that this rank no longer reads or writes it,
      * whatever operations were in progress, even on destroyed connections. If a transport cannot guarantee this
@@ -159,12 +161,12 @@ typedef struct {
     mscclpp_status_t (*region_create)(mscclpp_transport_t *transport, void *address, size_t length,
                                       mscclpp_region_t **region_p);
     mscclpp_status_t (*region_key)(const mscclpp_region_t *region, void *key, size_t *length_p);
-    void (*region_destroy)(mscclpp_region_t *region);
+    void (*region_destroy)(mscclpp_region_t *region); /* NULL is allowed */
 
     /* Makes a peer's region known to this connection. The remote must be destroyed before the connection. */
     mscclpp_status_t (*remote_create)(mscclpp_conn_t *conn, const void *key, size_t length,
                                       mscclpp_remote_t **remote_p);
-    void (*remote_destroy)(mscclpp_remote_t *remote);
+    void (*remote_destroy)(mscclpp_remote_t *remote); /* NULL is allowed */
 
     /*
      * Maps `length` bytes from offset `offset` of the peer's region, so that kernels of this rank's device can access
@@ -182,7 +184,8 @@ typedef struct {
 
     /*
      * Copies `length` bytes (0 is allowed) from offset `from` of this rank's region to offset `to` of the peer's
-     * region. The source must not change until a later flush has ended.
+     * region. The source must not change until a later flush has ended. Returns MSCCLPP_ERR_INVALID, with nothing put,
+     * for bytes outside a region.
      */
     mscclpp_status_t (*put)(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
                             uint64_t from, uint64_t length);
@@ -190,7 +193,7 @@ typedef struct {
     /*
      * Adds 1 to the peer's token number `token`. Only one connection may signal a token at any time, because some
      * transports keep the count on the sending side and write it to the token. Another connection of the same instance
-     * may take over later.
+     * may take over later. Returns MSCCLPP_ERR_INVALID, with nothing done, if the peer has no such token.
      */
     mscclpp_status_t (*signal)(mscclpp_conn_t *conn, uint32_t token);
 

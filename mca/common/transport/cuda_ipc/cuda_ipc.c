@@ -544,14 +544,14 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-/* A copy cannot add. */
+/* Refuses an addition: a copy cannot add. */
 static mscclpp_status_t ipc_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
     (void)conn, (void)remote, (void)to, (void)value;
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* The ticket is the number of a marker after all work begun so far. MSCCLPP_IN_PROGRESS: no marker is free. */
+/* Appends a marker after all work begun so far; its number is the ticket. MSCCLPP_IN_PROGRESS: no marker is free. */
 static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     mscclpp_status_t status = conn->status;
