@@ -262,26 +262,35 @@ cases_nodes_collectives() {
 # However many ranks there are: one line for a rank that is late, one for a failure, and one where its rank calls again.
 cases_nodes_named() {
     local late='ranks that have not arrived: ' n=16 last nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
+    local few many
     [ "$long" = 0 ] || n=32
     last=$((n - 1))
+    few=(-x MSCCLPP_TEST_MESSAGES=$((6 * n))) # 2 a rank, 2 more for an end, and 2 if another one leads, too
+    many=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 8 --mca coll_mscclpp_transport shm
+        --mca mpi_yield_when_idle 1 -x MSCCLPP_TEST_MESSAGES=$((6 * 96)))
     run_logging "nodes:named:warn" 1 "$late$last$" 60 -n "$n" "${nodes[@]}" --mca coll_mscclpp_transport shm \
         --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 later
     run_logging "nodes:named:timeout" 2 "$late$last(;|$)" 60 -n "$n" "${nodes[@]}" --mca coll_mscclpp_transport ucx \
         --mca coll_mscclpp_timeout 1 "$bindir/test_late" timeout 7 later
     if [ "$long" != 0 ]; then
         # A job of 96 ranks on two processors takes a minute, and comes seconds late to a call by itself.
-        run_logging "nodes:named:warn:96" 1 "${late}95$" 300 -n 96 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 8 \
-            --mca coll_mscclpp_transport shm --mca mpi_yield_when_idle 1 --mca coll_mscclpp_warn_after 6 \
-            "$bindir/test_late" warn 24 later
-        run_logging "nodes:named:timeout:96" 2 "${late}95(;|$)" 300 -n 96 "${forced[@]}" \
-            --mca coll_mscclpp_ranks_per_node 8 --mca coll_mscclpp_transport shm --mca mpi_yield_when_idle 1 \
+        run_logging "nodes:named:warn:96" 1 "${late}95$" 300 -n 96 "${many[@]}" \
+            --mca coll_mscclpp_warn_after 6 "$bindir/test_late" warn 24 later
+        run_logging "nodes:named:timeout:96" 2 "${late}95(;|$)" 300 -n 96 "${many[@]}" \
             --mca coll_mscclpp_timeout 12 "$bindir/test_late" timeout 42 later
+        run_logging "nodes:named:warn:alltoallv:96" 1 "agreement.*${late}95$" 300 -n 96 "${many[@]}" \
+            --mca coll_mscclpp_warn_after 6 "$bindir/test_late" warn 24 later alltoallv
     fi
-    # In the agreement before a call whose sizes only two ranks know, where all ranks hear of all others.
-    run_logging "nodes:named:warn:alltoallv" 1 "agreement.*$late$last$" 60 -n "$n" "${nodes[@]}" \
+    # In the agreement before a call whose sizes only two ranks know. Rank 0 leads, or others if it is the late one.
+    run_logging "nodes:named:warn:alltoallv" 1 "agreement.*$late$last$" 60 -n "$n" "${few[@]}" "${nodes[@]}" \
         --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 later alltoallv
-    run_logging "nodes:named:timeout:alltoallv" 2 "agreement.*$late$last(;|$)" 60 -n "$n" "${nodes[@]}" \
+    run_logging "nodes:named:timeout:alltoallv" 2 "agreement.*$late$last(;|$)" 60 -n "$n" "${few[@]}" "${nodes[@]}" \
         --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 9 later alltoallv
+    run_logging "nodes:named:warn:first:alltoallv" 1 "agreement.*${late}0$" 60 -n "$n" -x MSCCLPP_TEST_REVERSED=1 \
+        "${nodes[@]}" --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 later alltoallv
+    run_logging "nodes:named:timeout:first:alltoallv" 2 "agreement.*${late}0(;|$)" 60 -n "$n" \
+        -x MSCCLPP_TEST_REVERSED=1 "${nodes[@]}" --mca coll_mscclpp_timeout 2 \
+        "$bindir/test_late" timeout 9 later alltoallv
     if { wanted nodes:named:killed:shm || wanted nodes:named:killed:ucx; } && ! lets_others_go_on; then
         skip nodes:named:killed:shm "this mpirun ends all ranks where one is killed"
         skip nodes:named:killed:ucx "this mpirun ends all ranks where one is killed"

@@ -18,6 +18,8 @@
  *        test_late spawned SECONDS: like "timeout", with a process started anew, on several communicators, of which
  * some are left to MPI_Finalize
  *        test_late timeout SECONDS amid: the last rank stays for SECONDS amid one of many calls
+ * With MSCCLPP_TEST_REVERSED in the environment, the communicator has the ranks in reverse, so its rank 0 is late.
+ * If the environment has MSCCLPP_TEST_MESSAGES, all ranks together send at most so many messages about the late rank.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -41,9 +43,10 @@ static const char *const colls[] = {"allreduce", "bcast",     "reduce",
                                     "gather",    "scatter",   "allgather",
                                     "alltoall",  "alltoallv", "reduce_scatter_block",
                                     "scan",      "gatherv",   "scatterv"};
-enum { COLLS = sizeof(colls) / sizeof(colls[0]), RANKS_MAX = 32 };
+enum { COLLS = sizeof(colls) / sizeof(colls[0]), RANKS_MAX = 128 };
 
-static int coll; /* what is called, by number in `colls` */
+static bool reversed; /* the communicator's rank 0 is the late one, in place of the last rank */
+static int coll;      /* what is called, by number in `colls` */
 
 /* Calls the collective. Both buffers have `count` ints for each rank. */
 static int call_coll(MPI_Comm comm, void *send, void *recv, int count)
@@ -127,11 +130,30 @@ static void move(MPI_Comm comm, int turn)
     MT_MPI(call_coll(comm, send.data, recv.data, INTS));
     mt_buffer_get(&recv, values, sizeof(int) * ints);
     for (size_t i = 0; i < ints; ++i) {
-        MT_CHECK(values[i] == (int)i / INTS * 1000 + turn, "turn %d: element %zu is %d", turn, i, values[i]);
+        const int from = reversed ? mt_size - 1 - (int)i / INTS : (int)i / INTS;
+        MT_CHECK(values[i] == from * 1000 + turn, "turn %d: element %zu is %d", turn, i, values[i]);
     }
     free(values);
     mt_buffer_free(&send, "send buffer");
     mt_buffer_free(&recv, "receive buffer");
+}
+
+/* Checks the number of messages that all ranks have sent about late ranks and failures, if there is a limit. */
+static void check_messages(void)
+{
+    const char *limit = getenv("MSCCLPP_TEST_MESSAGES");
+    const int own = (int)mt_counter("messages");
+    int *all = mt_host_alloc(sizeof(own) * (size_t)mt_size), total = 0;
+
+    mt_allgather(MPI_COMM_WORLD, &own, all, sizeof(own));
+    for (int i = 0; i < mt_size; ++i) {
+        total += all[i];
+    }
+    MT_CHECK(0 != mt_rank || limit == NULL || total <= atoi(limit), "%d messages, more than %s", total, limit);
+    if (0 == mt_rank && limit != NULL) {
+        printf("note: %d messages about late ranks\n", total);
+    }
+    free(all);
 }
 
 /* The last rank is late by some seconds, so that a warning names it. */
@@ -187,7 +209,7 @@ static void time_out(MPI_Comm comm, int seconds, fate_t fate)
 
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
-    late = rank == size - 1;
+    late = rank == (reversed ? 0 : size - 1);
     mt_buffer_set(&send, 0);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     if (late && IS_KILLED == fate) {
@@ -475,7 +497,9 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return MT_SKIPPED;
     }
-    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    reversed = getenv("MSCCLPP_TEST_REVERSED") != NULL;
+    (void)mt_counter("messages"); /* from now on */
+    MT_MPI(MPI_Comm_split(MPI_COMM_WORLD, 0, reversed ? -mt_rank : mt_rank, &comm));
     MT_MPI(MPI_Comm_set_name(comm, "\033[31mred\a"));
     call = mt_call(first ? MPI_COMM_WORLD : comm, 1000, 1);
     mt_verify(&call);
@@ -498,6 +522,7 @@ int main(int argc, char **argv)
         warn(comm, seconds);
     }
     mt_barrier(MPI_COMM_WORLD);
+    check_messages();
     call = mt_call(MPI_COMM_WORLD, 1000, 2);
     mt_verify(&call);
     MT_MPI(MPI_Comm_free(&comm));

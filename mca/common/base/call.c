@@ -30,6 +30,18 @@ void mscclpp_report_deadline(const char *label, const char *call, int rank, doub
                   label, call, rank, timeout, late, compared ? "" : MAY_NOT_MATCH);
 }
 
+static unsigned long long messages_sent;
+
+void mscclpp_count_messages(int count)
+{
+    __atomic_fetch_add(&messages_sent, (unsigned long long)count, __ATOMIC_RELAXED);
+}
+
+unsigned long long *mscclpp_messages_sent(void)
+{
+    return &messages_sent;
+}
+
 void mscclpp_note_loss(mscclpp_loss_t *loss, int peer, const char *text)
 {
     mscclpp_log(loss == NULL ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_INFO, "%s", text);

@@ -29,6 +29,13 @@ void mscclpp_report_deadline(const char *label, const char *call, int rank, doub
                              bool compared);
 
 /*
+ * Counts messages that this process has sent about late ranks, failures, or ranks that passed different kinds of
+ * buffers. _messages_sent returns the counter, which is atomic.
+ */
+void mscclpp_count_messages(int count);
+unsigned long long *mscclpp_messages_sent(void);
+
+/*
  * Describes the first peer whose connection was lost, for all connections of one owner. Zeroed at first. Any thread may
  * write it, once:
  * 1. A connection sets `claimed` by an exchange. Only the first one goes on, so the fields below have one writer.

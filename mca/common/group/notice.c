@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "mca/common/base/call.h"
 #include "mca/common/base/fiber.h"
 
 /*
@@ -90,6 +91,7 @@ static void post_with(mscclpp_group_t *group, int to, notice_kind_t kind, uint64
     notice.value = value;
     if (group->ctrl != NULL && to != notice.rank) {
         (void)mscclpp_ctrl_post(group->ctrl, to, &notice, sizeof(notice));
+        mscclpp_count_messages(kind != NOTICE_VOTE);
     }
 }
 

@@ -321,7 +321,8 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
     }
     if (OMPI_SUCCESS != native->rc) {
         if (module->queued != NULL) {
-            (void)mscclpp_team_fail_call(module->queued->team, module->queued->calls + 1, name, MSCCLPP_ERR_NO_MEMORY);
+            (void)mscclpp_team_fail_call(module->queued->team, module->queued->calls + 1, name, MSCCLPP_ERR_NO_MEMORY,
+                                         false);
         }
         *code_p = native->rc;
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;

@@ -58,9 +58,9 @@ static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
     rc = mca_coll_mscclpp_agree(module, mscclpp_coll_name(call->args.coll), *on_device_p, local, maxima, &wait_status);
     if (MSCCLPP_OK != wait_status) {
         if (has_board(module)) {
-            /* Tells the late rank, too. */
-            (void)mscclpp_team_fail_call(module->team, call->args.call, mscclpp_coll_name(call->args.coll),
-                                         wait_status);
+            /* Whoever has given up first tells the late rank, too. */
+            (void)mscclpp_team_fail_call(module->team, call->args.call, mscclpp_coll_name(call->args.coll), wait_status,
+                                         module->peer_reports);
         }
         module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
     }
@@ -163,7 +163,8 @@ static int fail_undescribed(mscclpp_team_t *team, const mca_coll_mscclpp_native_
 {
     mscclpp_error("%s: %s call %llu: no memory for the description of its buffers", team->group.oob.label,
                   mscclpp_coll_name(call->args.coll), (unsigned long long)call->args.call);
-    (void)mscclpp_team_fail_call(team, call->args.call, mscclpp_coll_name(call->args.coll), MSCCLPP_ERR_NO_MEMORY);
+    (void)mscclpp_team_fail_call(team, call->args.call, mscclpp_coll_name(call->args.coll), MSCCLPP_ERR_NO_MEMORY,
+                                 false);
     return call->rc;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mca/common/base/call.h"
 #include "mca/common/base/log.h"
 
 #include "opal/mca/base/mca_base_pvar.h"
@@ -142,6 +143,10 @@ void mca_coll_mscclpp_register_counters(void)
     register_counter("rung", "Collective calls of this process that a lingering kernel served, without a launch",
                      &rung_calls);
     register_counter("planned", "Collective calls of this process that execution plans served", &planned_calls);
+    register_counter("messages",
+                     "Messages that this process has sent about late ranks, failures, or ranks that passed different "
+                     "kinds of buffers",
+                     mscclpp_messages_sent());
     register_text("plan",
                   "Name of the execution plan that served this process's last collective call on device buffers; empty "
                   "if none did",

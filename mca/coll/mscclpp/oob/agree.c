@@ -1,11 +1,16 @@
 /*
  * An agreement whose late ranks are named.
  *
- * Open MPI's all-reduce does not tell which ranks are missing. So a rank that has waited long tells all others that it
- * waits, and each rank that waits in the same agreement then tells all others, too. Ranks that have not done so are
- * late. All ranks that wait know that alike, so the first of them alone names the late ones, and the others log
- * nothing. These messages reach a late rank when it no longer needs them. The next agreement tells all ranks that there
- * are such messages, and they throw them away.
+ * Open MPI's all-reduce does not tell which ranks are missing. So ranks that wait long tell a leader, which asks all
+ * ranks whether they wait, too, and names those that do not answer. Ranks that wait answer the leader alone, so some
+ * two messages a rank are sent in all.
+ *
+ * Rank 0 leads. If no leader has spoken after a while, ranks 1 to 3 lead, too, then all up to 15, and so on by fours:
+ * the messages grow with the ranks and with the number of late ones among the first. Of several leaders the first one
+ * logs. A leader that does not end the call after the deadline is taken for a late rank.
+ *
+ * These messages reach a late rank when it no longer needs them. The next agreement tells all ranks that there are such
+ * messages, and they throw them away.
  */
 #include "mca/coll/mscclpp/oob/agree.h"
 
@@ -27,11 +32,25 @@
 /* The most seconds that other ranks have to answer. Ranks that have not answered by then are named. */
 #define ANSWER_TIME 1.0
 
-/* The seconds after the deadline at which a rank gives up although a lower one waits that should have done so. */
+/* The seconds after the deadline at which a rank no longer relies on the leader, which should have given up. */
 #define FOLLOW_TIME 2.0
 
-/* What this rank knows of another one. */
-enum { UNHEARD, WAITS, NAMES }; /* NAMES: it waits, and is hurried */
+/* While no leader has spoken, so many times as many ranks lead after each time to answer. */
+#define LEADERS_FACTOR 4
+
+/* What this rank knows of another one: flags. */
+enum {
+    WAITS = 1, /* it has told this rank that it waits */
+    LEADS = 2, /* it is a leader */
+    TOLD = 4   /* this rank has told it that it waits */
+};
+
+/* The data of OOB_WAITS. */
+typedef struct {
+    int32_t leads;         /* 1: the sender is a leader, and asks for an answer; else 0 */
+    int32_t hurried;       /* the rank whose deadline the sender keeps; -1: the sender has none */
+    double hurried_waited; /* seconds that this rank has waited */
+} waits_t;
 
 /* Memory of Open MPI's all-reduce, which cannot be cancelled. After a failure this memory is therefore never freed. */
 typedef struct {
@@ -45,13 +64,16 @@ typedef struct {
 typedef struct {
     mca_coll_mscclpp_module_t *module;
     const char *collective; /* its name, for messages */
-    bool hurried;           /* this rank names late ranks, and gives up at the deadline */
-    double started;
+    int hurried;            /* the rank whose deadline this rank keeps: its own if it is hurried, or that of a rank that
+                               has told this one and waits for longer; -1: none */
+    double started;         /* when that rank began to wait, or this one if there is none */
     double looked;          /* when this rank last looked for messages */
-    double asked;           /* when this rank told the others that it waits; 0: not yet */
+    double told;            /* when this rank last told others that it waits; 0: not yet */
+    int leaders;            /* ranks below this number are to lead */
+    double led;             /* when this rank became a leader; 0: it is none */
+    bool overdue;           /* the leader has not ended the call in time */
     bool warned;            /* a warning has named late ranks */
-    unsigned char *present; /* by rank: WAITS or NAMES if the rank has told this one that it waits, too, and else
-                               UNHEARD; NULL: not needed yet, or there is no memory */
+    unsigned char *known;   /* flags by rank; NULL: not needed yet, or there is no memory */
 } wait_t;
 
 /*
@@ -66,9 +88,30 @@ static double seconds_until_asking(void)
     return config->warn_after > 0 && (half <= 0 || config->warn_after < half) ? config->warn_after : half;
 }
 
+/* The time to answer: the warning should come before the deadline, which may be at twice the time until asking. */
+static double seconds_to_answer(void)
+{
+    const double ask_after = seconds_until_asking();
+
+    return ask_after < ANSWER_TIME ? ask_after / 2 : ANSWER_TIME;
+}
+
+/* Returns true if a flag of a rank is set. False without memory for the flags. */
+static bool has_flag(const wait_t *wait, int rank, unsigned char flag)
+{
+    return wait->known != NULL && 0 != (wait->known[rank] & flag);
+}
+
+static void set_flag(wait_t *wait, int rank, unsigned char flag)
+{
+    if (wait->known != NULL) {
+        wait->known[rank] |= flag;
+    }
+}
+
 /*
  * Writes into `text` the first RANKS_SHOWN ranks that have not told this rank that they wait, and the number of the
- * others. Writes "unknown" if there is no memory for `present`, and "none" if all ranks wait.
+ * others. Writes "unknown" if there is no memory for the flags, and "none" if all ranks wait.
  */
 static void list_late(const wait_t *wait, char *text, size_t size)
 {
@@ -76,9 +119,9 @@ static void list_late(const wait_t *wait, char *text, size_t size)
     int late = 0;
     size_t used = 0;
 
-    (void)snprintf(text, size, wait->present == NULL ? "unknown" : "none");
-    for (int rank = 0; wait->present != NULL && rank < ranks; ++rank) {
-        if (UNHEARD == wait->present[rank] && ++late <= RANKS_SHOWN && used < size) {
+    (void)snprintf(text, size, wait->known == NULL ? "unknown" : "none");
+    for (int rank = 0; wait->known != NULL && rank < ranks; ++rank) {
+        if (!has_flag(wait, rank, WAITS) && ++late <= RANKS_SHOWN && used < size) {
             used += (size_t)snprintf(text + used, size - used, "%s%d", 1 == late ? "" : ", ", rank);
         }
     }
@@ -87,61 +130,108 @@ static void list_late(const wait_t *wait, char *text, size_t size)
     }
 }
 
-/* Returns true if no lower rank is known to wait that names late ranks. */
-static bool is_first(const wait_t *wait)
+/* Returns the first leader that this rank knows of, which may be itself, or -1. */
+static int find_leader(const wait_t *wait)
 {
-    const int own = ompi_comm_rank(wait->module->comm);
+    const int ranks = ompi_comm_size(wait->module->comm);
     int rank = 0;
 
-    while (wait->present != NULL && rank < own && NAMES != wait->present[rank]) {
+    while (rank < ranks && !has_flag(wait, rank, LEADS)) {
         ++rank;
     }
-    return wait->present == NULL || rank == own;
+    return rank < ranks ? rank : -1;
 }
 
-/*
- * Sends a message of this agreement to all other ranks, which says whether this rank is hurried. Without memory, sends
- * them one after another, and without that.
- */
-static void tell_all(const wait_t *wait, mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind)
+/* Counts messages that have been sent, and keeps in mind that late ranks have to throw them away. */
+static void note_sent(const wait_t *wait, int count)
 {
-    const int ranks = ompi_comm_size(oob->comm);
-    const uint64_t call = wait->module->current_call;
-    const unsigned char knows = wait->hurried ? NAMES : WAITS;
-
-    /* Ranks that are not hurried have no deadline of their own: they wait until they are told. */
-    if (MSCCLPP_ERR_NO_MEMORY ==
-        mca_coll_mscclpp_oob_post_among(oob, NULL, ranks, kind, call, call, &knows, sizeof(knows))) {
-        mca_coll_mscclpp_oob_send_empty(wait->module, NULL, ranks, kind, call);
-    }
-    mca_coll_mscclpp_oob_break_off(wait->module); /* because a late rank may never receive it */
+    mscclpp_count_messages(count);
+    mca_coll_mscclpp_oob_break_off(wait->module); /* because a late rank may never receive them */
     wait->module->told_waits = true;
 }
 
+/* Tells a rank that this one waits, unless it has been told. Without memory the rank is not told. */
+static void tell(wait_t *wait, mca_coll_mscclpp_oob_t *oob, int rank, double now)
+{
+    const waits_t waits = {.leads = 0 != wait->led, .hurried = wait->hurried, .hurried_waited = now - wait->started};
+    const uint64_t call = wait->module->current_call;
+
+    wait->told = now;
+    if (rank != ompi_comm_rank(oob->comm) && !has_flag(wait, rank, TOLD) &&
+        MSCCLPP_OK ==
+            mca_coll_mscclpp_oob_post(oob, rank, MCA_COLL_MSCCLPP_OOB_WAITS, call, call, &waits, sizeof(waits))) {
+        set_flag(wait, rank, TOLD);
+        note_sent(wait, 1);
+    }
+}
+
+/* Makes this rank a leader, which asks all ranks, also those that it has told that it waits. */
+static void lead(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
+{
+    const int own = ompi_comm_rank(oob->comm), ranks = ompi_comm_size(oob->comm);
+
+    wait->led = now;
+    set_flag(wait, own, WAITS | LEADS);
+    for (int i = 1; i < ranks; ++i) {
+        const int rank = (own + i) % ranks;
+        if (wait->known != NULL) {
+            wait->known[rank] &= (unsigned char)~TOLD;
+        }
+        tell(wait, oob, rank, now);
+    }
+}
+
+/* Tells those that are to lead that this rank waits. Leads if it is one of them. */
+static void tell_leaders(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
+{
+    const int ranks = ompi_comm_size(oob->comm);
+
+    if (ompi_comm_rank(oob->comm) < wait->leaders) {
+        lead(wait, oob, now);
+    }
+    for (int rank = 0; rank < wait->leaders && rank < ranks; ++rank) {
+        tell(wait, oob, rank, now);
+    }
+}
+
 /*
- * Takes the messages of this agreement that have arrived. When the first rank tells this one that it waits, this rank
- * tells all others that it waits, too. Returns MSCCLPP_ERR_PEER if a rank has given up, or an error of the messages.
- * Called, like the next function, with the oob's lock held.
+ * Notes what another rank has told. This rank answers a leader. It leads itself if the other one is none and this rank
+ * knows of no leader: the other one then relies on it. It keeps the earliest deadline that it is told of.
  */
-static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob)
+static void note_told(wait_t *wait, mca_coll_mscclpp_oob_t *oob, const mca_coll_mscclpp_oob_message_t *message,
+                      double now)
+{
+    waits_t waits = {.hurried = -1};
+
+    if (sizeof(waits) == message->header.length) {
+        memcpy(&waits, message->data, sizeof(waits));
+    }
+    set_flag(wait, message->peer, waits.leads ? WAITS | LEADS : WAITS);
+    if (waits.hurried >= 0 && (wait->hurried < 0 || now - waits.hurried_waited < wait->started)) {
+        wait->hurried = waits.hurried;
+        wait->started = now - waits.hurried_waited;
+    }
+    if (waits.leads) {
+        tell(wait, oob, message->peer, now);
+    } else if (0 == wait->led && wait->known != NULL && find_leader(wait) < 0) {
+        lead(wait, oob, now);
+    }
+}
+
+/*
+ * Takes the messages of this agreement that have arrived. Returns MSCCLPP_ERR_PEER if a rank has given up, or an error
+ * of the messages. Called, like the next function, with the oob's lock held.
+ */
+static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 {
     const uint64_t call = wait->module->current_call;
     mca_coll_mscclpp_oob_message_t *message;
     mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY);
-    bool was_asked = false;
 
     while (MSCCLPP_OK == status &&
            (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_WAITS, call)) != NULL) {
-        was_asked = true;
-        if (wait->present != NULL) {
-            wait->present[message->peer] =
-                sizeof(wait->present[0]) == message->header.length ? message->data[0] : WAITS;
-        }
+        note_told(wait, oob, message, now);
         free(message);
-    }
-    if (was_asked && 0 == wait->asked) {
-        wait->asked = mscclpp_now();
-        tell_all(wait, oob, MCA_COLL_MSCCLPP_OOB_WAITS);
     }
     message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_GIVES_UP, call);
     if (MSCCLPP_OK == status && message != NULL) {
@@ -155,34 +245,66 @@ static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob)
 }
 
 /*
- * Looks after the deadline of a hurried rank. After some time it tells all ranks that this rank waits; ranks that wait,
- * too, answer. A while later the first of them warns about those that have not answered. At the deadline it logs an
- * error, tells all ranks and returns MSCCLPP_ERR_TIMEOUT; another one follows if it does not. On other ranks, whose
- * calls on host memory have no deadline, it does nothing and returns MSCCLPP_OK.
+ * Finds a leader: tells the first ranks that this one waits, and more of them as long as none leads. A leader that has
+ * not ended the call at `is_overdue` is forgotten, and so has to answer the next one.
+ */
+static void find_leaders(wait_t *wait, mca_coll_mscclpp_oob_t *oob, bool is_overdue, double now)
+{
+    const int own = ompi_comm_rank(oob->comm), ranks = ompi_comm_size(oob->comm);
+    int leader = find_leader(wait);
+
+    if (is_overdue && !wait->overdue) {
+        wait->overdue = true;
+        for (; leader >= 0 && leader != own; leader = find_leader(wait)) {
+            wait->known[leader] = 0;
+        }
+        wait->told = leader < 0 ? 0 : wait->told;
+        wait->leaders = 1;
+    }
+    if (leader < 0 && (0 == wait->told || now - wait->told > seconds_to_answer())) {
+        wait->leaders = 0 == wait->told || wait->leaders >= ranks ? wait->leaders : LEADERS_FACTOR * wait->leaders;
+        tell_leaders(wait, oob, now);
+        wait->told = now;
+    }
+}
+
+/* Tells all ranks that this one gives up. Without memory, sends the messages one after another. */
+static void give_up(const wait_t *wait, mca_coll_mscclpp_oob_t *oob)
+{
+    const int ranks = ompi_comm_size(oob->comm);
+    const uint64_t call = wait->module->current_call;
+
+    if (MSCCLPP_ERR_NO_MEMORY ==
+        mca_coll_mscclpp_oob_post_among(oob, NULL, ranks, MCA_COLL_MSCCLPP_OOB_GIVES_UP, call, call, NULL, 0)) {
+        mca_coll_mscclpp_oob_send_empty(wait->module, NULL, ranks, MCA_COLL_MSCCLPP_OOB_GIVES_UP, call);
+    }
+    note_sent(wait, ranks - 1);
+}
+
+/*
+ * Looks after the deadline that this rank keeps. After some time it looks for a leader. The leader warns a while later
+ * about those that have not answered. At the deadline it logs an error, tells all ranks and returns
+ * MSCCLPP_ERR_TIMEOUT. A rank that has no memory for the flags knows of no leader, and follows some time later. On
+ * ranks that keep no deadline, it does nothing and returns MSCCLPP_OK.
  */
 static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     const double waited = now - wait->started, ask_after = seconds_until_asking();
-    /*
-     * The warning should come before the deadline, which may be at 2 * ask_after. So if ask_after is short, the time to
-     * answer is half of it.
-     */
-    const double answer_time = ask_after < ANSWER_TIME ? ask_after / 2 : ANSWER_TIME;
-    const bool leads = is_first(wait);
-    const bool is_over = config->timeout > 0 && waited > config->timeout + (leads ? 0 : FOLLOW_TIME);
-    const bool warns = config->warn_after > 0 && waited > config->warn_after && 0 != wait->asked &&
-                       now - wait->asked > answer_time && !wait->warned && leads;
-    const int rank = ompi_comm_rank(wait->module->comm);
+    const double over = config->timeout > 0 ? waited - config->timeout : -1;
+    const int own = ompi_comm_rank(wait->module->comm);
+    bool is_over, warns, leads;
     char call[96], ranks[128];
 
-    if (!wait->hurried) {
+    if (wait->hurried < 0) {
         return MSCCLPP_OK;
     }
-    if (0 == wait->asked && ask_after > 0 && waited > ask_after) {
-        wait->asked = now;
-        tell_all(wait, oob, MCA_COLL_MSCCLPP_OOB_WAITS);
+    if (wait->known != NULL && ask_after > 0 && waited > ask_after) {
+        find_leaders(wait, oob, over > FOLLOW_TIME, now);
     }
+    leads = 0 != wait->led && find_leader(wait) == own && now - wait->led > seconds_to_answer();
+    is_over = over > 0 && (leads || (wait->known == NULL && over > FOLLOW_TIME));
+    warns = leads && config->warn_after > 0 && waited > config->warn_after && !wait->warned;
     if (!is_over && !warns) {
         return MSCCLPP_OK;
     }
@@ -191,11 +313,11 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
     (void)snprintf(call, sizeof(call), "%s call %llu, agreement on sizes", wait->collective,
                    (unsigned long long)wait->module->current_call);
     if (!is_over) {
-        mscclpp_report_late(oob->label, call, rank, waited, ranks);
+        mscclpp_report_late(oob->label, call, wait->hurried, waited, ranks);
         return MSCCLPP_OK;
     }
-    mscclpp_report_deadline(oob->label, call, rank, config->timeout, ranks, config->check_calls);
-    tell_all(wait, oob, MCA_COLL_MSCCLPP_OOB_GIVES_UP);
+    mscclpp_report_deadline(oob->label, call, wait->hurried, config->timeout, ranks, config->check_calls);
+    give_up(wait, oob);
     return MSCCLPP_ERR_TIMEOUT;
 }
 
@@ -218,18 +340,16 @@ static mscclpp_status_t check_wait(wait_t *wait)
     if (oob == NULL) {
         return MSCCLPP_OK; /* no memory for messages: the all-reduce does not need them, and may still end */
     }
-    if (wait->present == NULL) {
-        wait->present = calloc((size_t)ompi_comm_size(wait->module->comm), sizeof(*wait->present));
-        if (wait->present != NULL) {
-            wait->present[ompi_comm_rank(wait->module->comm)] = WAITS;
-        }
+    if (wait->known == NULL) {
+        wait->known = calloc((size_t)ompi_comm_size(wait->module->comm), sizeof(*wait->known));
+        set_flag(wait, ompi_comm_rank(wait->module->comm), WAITS);
     }
     status = mca_coll_mscclpp_oob_check(oob);
     if (MSCCLPP_OK != status) {
         return status;
     }
     mca_coll_mscclpp_oob_lock(oob);
-    status = take_messages(wait, oob);
+    status = take_messages(wait, oob, now);
     if (MSCCLPP_OK == status) {
         status = check_clock(wait, oob, now);
     }
@@ -267,7 +387,7 @@ static mscclpp_status_t await(wait_t *wait, const numbers_t *numbers)
         mca_coll_mscclpp_progress();
         status = check_wait(wait);
     }
-    free(wait->present);
+    free(wait->known);
     return status;
 }
 
@@ -290,7 +410,10 @@ int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collec
                            uint64_t *maxima, mscclpp_status_t *late_p)
 {
     numbers_t *numbers = malloc(sizeof(*numbers));
-    wait_t wait = {.module = module, .collective = collective, .hurried = hurried};
+    wait_t wait = {.module = module,
+                   .collective = collective,
+                   .hurried = hurried ? ompi_comm_rank(module->comm) : -1,
+                   .leaders = 1};
     int rc;
 
     mscclpp_fiber_close();
