@@ -72,8 +72,8 @@ static uint64_t units_of(uint64_t bytes)
 }
 
 /*
- * Packets go through the scratch in a single epoch. `combines` says that the kernel combines the blocks that it
- * receives. Returns false if a block is larger than a slot of the packet area.
+ * Chooses the kernel and its grid for packets, which go through the scratch in a single epoch. `combines` says that the
+ * kernel combines the blocks that it receives. Returns false if a block is larger than a slot of the packet area.
  */
 static bool shape_packets(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes, bool varied,
                           mscclpp_coll_choice_t *choice)
@@ -115,8 +115,8 @@ static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, u
 }
 
 /*
- * Tiles serve blocks of any size. Returns false if the bulk area has no room for even the smallest tile; *choice is
- * changed even then.
+ * Chooses the grid of the kernel with tiles, which serves blocks of any size. Returns false if the bulk area has no
+ * room for even the smallest tile; *choice is changed even then.
  */
 static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_bytes, mscclpp_coll_choice_t *choice)
 {
@@ -134,8 +134,9 @@ static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_by
 }
 
 /*
- * Shapes a call on one node for the algorithm `algo`. Returns false if the algorithm cannot serve the call; *choice may
- * be changed even then. Copy engines cannot combine blocks, so they serve only collectives that move data.
+ * Shapes a call on one node for the algorithm `algo`; the default is MSCCLPP_COLL_BY_SCRATCH. Returns false if the
+ * algorithm cannot serve the call; *choice may be changed even then. Copy engines cannot combine blocks, so they serve
+ * only collectives that move data.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, bool varied,
                   mscclpp_coll_algo_t algo, mscclpp_coll_choice_t *choice)
@@ -159,8 +160,8 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint
 }
 
 /*
- * Returns MSCCLPP_COLL_AUTO if no rule matches, or if the rule names a plan: the call gets here only if that plan does
- * not serve it.
+ * Returns the algorithm that the rules name for the call; MSCCLPP_COLL_AUTO: they name none. A rule that names a plan
+ * counts as none, because the call gets here only if that plan does not serve it.
  */
 static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes)
 {
@@ -172,11 +173,6 @@ static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t col
                : MSCCLPP_COLL_AUTO;
 }
 
-/*
- * Takes the first algorithm of these: that of the parameter, that of a matching rule, that of the thresholds. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED in these cases: the user wants the call staged; an early call would need a meeting that the
- * hosts of several nodes cannot hold; the scratch is too small for tiles and no other algorithm can serve the call.
- */
 mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p)
 {

@@ -147,7 +147,13 @@ typedef struct {
 /*
  * Chooses the algorithm and its grid for a call whose largest block has `block_bytes` bytes. `varied` says that blocks
  * differ in size. `mapped` is false if peers cannot map the users' buffers. The fields `bytes` and `queued` of `input`
- * are not used. Returns MSCCLPP_ERR_NOT_SUPPORTED if the call has to be staged.
+ * are not used.
+ *
+ * An algorithm that the user forces comes first, then that of a matching rule, then that of the thresholds. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if the call has to be staged, for one of these reasons:
+ * - The user wants it staged.
+ * - An early call would need a meeting that the hosts of several nodes cannot hold.
+ * - The scratch is too small for tiles, and no other algorithm can serve the call.
  */
 mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p);

@@ -25,7 +25,8 @@ static const struct {
 
 enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
 
-/* Always returns false, so that callers can return its result. */
+/* Fills in a fault; texts that are too long are cut off. Always returns false, so that callers can return its result.
+ */
 static bool refuse(mscclpp_figures_fault_t *fault, const char *what, const char *value, const char *allowed)
 {
     (void)snprintf(fault->what, sizeof(fault->what), "%s", what);
@@ -57,7 +58,6 @@ static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figure
     return true;
 }
 
-/* *figures is unchanged after a fault. Changes the text (strtok_r). */
 bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
 {
     static const char syntax[] = "transport=NAME latency=US overhead=US gap=US bandwidth=GB/S, each once";

@@ -17,9 +17,9 @@ typedef struct {
 bool mscclpp_figures_begin(const char *text);
 
 /*
- * Reads a line of figures, without its comment, into the entry of its transport in `figures`. Changes the text. Returns
- * false, with *fault filled in, if a word is not allowed, is missing or is given twice, or if the transport has figures
- * already.
+ * Reads a line of figures, without its comment, into the entry of its transport in `figures`. The caller has asked
+ * mscclpp_figures_begin. Changes the text. Returns false, with *fault filled in, no figures changed and nothing logged,
+ * if a word is not allowed, is missing or is given twice, or if the transport has figures already.
  */
 bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault);
 

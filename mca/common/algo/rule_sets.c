@@ -28,6 +28,7 @@ void mscclpp_rules_destroy(mscclpp_rules_t *rules)
     free(rules);
 }
 
+/* Returns the rules for so many ranks, or NULL if there are none. `rules` may be NULL. */
 static const mscclpp_rule_sets_t *find_sets(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
 {
     const mscclpp_rule_sets_t *sets = rules != NULL ? rules->first : NULL;
@@ -38,10 +39,7 @@ static const mscclpp_rule_sets_t *find_sets(const mscclpp_rules_t *rules, uint32
     return sets;
 }
 
-/*
- * Makes the sets if there are none. The list is sorted by kind of device, then by number of ranks. The search stops at
- * the place where a new entry belongs.
- */
+/* The list is sorted by kind of device, then by number of ranks. The search stops at the place of a new entry. */
 mscclpp_rule_sets_t *mscclpp_rules_have_sets(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
 {
     mscclpp_rule_sets_t **link = &rules->first, *sets;
@@ -74,10 +72,6 @@ int64_t mscclpp_rule_by_plan(const char *name)
     return MSCCLPP_RULE_PLANS | (int64_t)((digest ^ digest >> 2) & (uint64_t)(MSCCLPP_RULE_PLANS - 1));
 }
 
-/*
- * Returns true if the name is already known, and otherwise adds it. Returns false, without a log line, if the name is
- * empty or too long, or if there is no free place for a new name.
- */
 bool mscclpp_rules_name_plan(mscclpp_rules_t *rules, const char *name)
 {
     int i;
@@ -130,8 +124,7 @@ static uint64_t nodes_in_rule(uint32_t nodes)
 
 /*
  * Puts the new rules first, and keeps the old rules for other numbers of nodes behind them. Builds the whole set in a
- * copy, so that the old rules are unchanged if the function returns false: there are too many rules, or no memory,
- * which mscclpp_rules_have_sets logs.
+ * copy, so that the old rules are unchanged if there are too many.
  */
 bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, uint32_t nodes, bool on_twin,
                            const mscclpp_rule_set_t *set)
@@ -159,10 +152,7 @@ bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, uint32_t nod
     return sets != NULL;
 }
 
-/*
- * Works on a copy, as mscclpp_rules_replace does. Returns false, with the old rules unchanged, if there are too many
- * rules, or if there is no memory, which mscclpp_rules_have_sets logs.
- */
+/* Works on a copy, as mscclpp_rules_replace does. */
 bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, uint32_t nodes,
                                 bool on_twin, const mscclpp_rule_set_t *set)
 {

@@ -65,7 +65,10 @@ typedef struct {
     mscclpp_rule_t rule;
 } line_t;
 
-/* Shows a character that cannot be printed as "?". Always returns false, so that callers can return the result. */
+/*
+ * Logs that the value of a word is not allowed, and what is. Shows a character that cannot be printed as "?", and at
+ * most 63 characters. Always returns false, so that callers can return the result.
+ */
 static bool refuse(const source_t *source, const char *what, const char *value, const char *allowed)
 {
     char shown[64];
@@ -87,8 +90,10 @@ static bool refuse_line(const source_t *source, const char *fault, const char *a
 }
 
 /*
- * Returns false, with nothing logged, if the text is not "plan:NAME". Otherwise *accepted_p says whether the name is
- * accepted. It is not if it is empty or too long, or if the file already names the largest number of plans.
+ * Reads "plan:NAME" as the algorithm of a rule, and makes the name known to `rules`. Returns false, with nothing logged
+ * or changed, if the text is something else. Otherwise returns true, and *accepted_p tells whether the name is
+ * accepted. It is refused, which is logged, if it is empty or too long, or if the file already names the largest number
+ * of plans.
  */
 static bool parse_plan(const source_t *source, const char *text, mscclpp_rules_t *rules, mscclpp_rule_t *rule,
                        bool *accepted_p)
@@ -125,7 +130,8 @@ static const char *plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
     return "?";
 }
 
-/* Reads the name of a collective into *coll_p. MSCCLPP_COLL_LAST: all-reduce. */
+/* Reads the name of a collective into *coll_p. MSCCLPP_COLL_LAST: all-reduce. Logs any other text, and returns false.
+ */
 static bool parse_collective(const source_t *source, const char *text, mscclpp_coll_t *coll_p)
 {
     char allowed[256] = "one of allreduce";
@@ -140,8 +146,8 @@ static bool parse_collective(const source_t *source, const char *text, mscclpp_c
 }
 
 /*
- * Reads the value of one key of a rule. Keeps the name of the algorithm as text, because the names that are allowed
- * depend on the collective, which may follow later in the line.
+ * Reads the value of one key of a rule. Logs a value that is not allowed, and returns false. Keeps the name of the
+ * algorithm as text, because the names that are allowed depend on the collective, which may follow later in the line.
  */
 static bool parse_value(const source_t *source, rule_key_t key, const char *text, line_t *line)
 {
@@ -184,6 +190,7 @@ static bool parse_value(const source_t *source, rule_key_t key, const char *text
     }
 }
 
+/* Reads one word of a rule, a key with its value. Logs a fault, and returns false. */
 static bool parse_word(const source_t *source, const char *word, line_t *line)
 {
     char fault[32];
@@ -218,8 +225,8 @@ static bool takes_all_calls_of(uint64_t bytes, uint64_t place, uint64_t nodes, c
 }
 
 /*
- * Adds the rule of a line for a collective other than all-reduce. Returns false if one earlier rule takes all calls of
- * this rule, if there are too many rules for these ranks, or if there is no memory.
+ * Adds the rule of a line for a collective other than all-reduce. Returns false, which is logged, if one earlier rule
+ * takes all calls of this rule, if there are too many rules for these ranks, or if there is no memory.
  */
 static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
@@ -255,8 +262,8 @@ static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t
 }
 
 /*
- * Returns false for the same reasons as add_coll. If several earlier rules take all calls of this rule, the message
- * names the last of them.
+ * Adds the rule of a line for all-reduce. Returns false for the same reasons as add_coll. If several earlier rules take
+ * all calls of this rule, the message names the last of them.
  */
 static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
@@ -286,6 +293,7 @@ static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_ru
     return true;
 }
 
+/* Returns true for a collective with a root. All-reduce (MSCCLPP_COLL_LAST) has none. */
 static bool is_rooted(mscclpp_coll_t coll)
 {
     switch (coll) {
@@ -301,6 +309,7 @@ static bool is_rooted(mscclpp_coll_t coll)
     }
 }
 
+/* Reads a line of measured figures. Logs a fault, and returns false. Changes the text. */
 static bool parse_figures(const source_t *source, char *text, mscclpp_rules_t *rules)
 {
     mscclpp_figures_fault_t fault;
@@ -309,7 +318,10 @@ static bool parse_figures(const source_t *source, char *text, mscclpp_rules_t *r
            refuse(source, fault.what, fault.value, fault.allowed);
 }
 
-/* Adds the rule in one line of the file. A line may be empty or have only a comment. Changes the text. */
+/*
+ * Adds the rule or the figures in one line of the file. A line may be empty or have only a comment. Logs a fault, and
+ * returns false. Changes the text.
+ */
 static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rules)
 {
     line_t line;
@@ -367,8 +379,8 @@ static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rule
 }
 
 /*
- * Adds the rules in all lines of the file. Stops at the first fault. The caller must check for a read error, which
- * looks like the end of the file here.
+ * Adds the rules in all lines of the file. Stops at the first fault, which is logged, and returns false. The caller
+ * must check for a read error, which looks like the end of the file here.
  */
 static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
 {
@@ -422,6 +434,7 @@ mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
     return MSCCLPP_OK;
 }
 
+/* Writes the end of a rule's line, which comes after its bytes. `coll` is MSCCLPP_COLL_LAST for all-reduce. */
 static void write_rest(const mscclpp_rules_t *rules, mscclpp_coll_t coll, const mscclpp_rule_t *rule, FILE *file)
 {
     const bool is_plan = rule->algorithm >= MSCCLPP_RULE_PLANS;

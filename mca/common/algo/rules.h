@@ -46,7 +46,8 @@ typedef struct mscclpp_rules mscclpp_rules_t;
 mscclpp_rules_t *mscclpp_rules_create(void);
 
 /*
- * Reads a rules file. Returns MSCCLPP_ERR_INVALID if a line is not a rule; one logged line names the file, the line
+ * Reads a rules file into *rules_p, which the caller frees with mscclpp_rules_destroy. After an error, *rules_p is not
+ * set. Returns MSCCLPP_ERR_INVALID if a line is not a rule; one logged line names the file, the line
  * number, the value and the allowed values. Returns MSCCLPP_ERR_SYSTEM, which is also logged, if the file cannot be
  * read or is neither a regular file nor a link to one. A lack of memory is logged, too, and gives
  * MSCCLPP_ERR_NO_MEMORY, or MSCCLPP_ERR_INVALID if it is for the rule of a line.
@@ -84,22 +85,23 @@ int64_t mscclpp_rule_by_plan(const char *name);
 /*
  * Replaces the all-reduce rules for `nranks` ranks on `nodes` nodes. On one node, `nranks` must be 2 to
  * MSCCLPP_DEV_MAX_RANKS. The sizes in `set` must ascend; its rules need not have the number of nodes. Rules for other
- * numbers of nodes are kept. Returns false, with nothing changed, if there would be too many rules, or if there is no
- * memory.
+ * numbers of nodes are kept. Returns false, with no rule changed, if there would be too many rules, or if there is no
+ * memory, which is logged.
  */
 bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, uint32_t nodes, bool on_twin,
                            const mscclpp_rule_set_t *set);
 
 /*
  * Replaces the rules of another collective in the same way. Sizes are sizes of the largest block. Returns false, with
- * nothing changed, if there is no room beside the rules of the others, or no memory.
+ * no rule changed, if there is no room beside the rules of the others, or no memory, which is logged.
  */
 bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, uint32_t nodes,
                                 bool on_twin, const mscclpp_rule_set_t *set);
 
 /*
- * Makes the name of a plan known, so that rules with its number in `algorithm` are written with the name. Returns false
- * if the name does not have 1 to 127 characters, or if there are 256 names already.
+ * Makes the name of a plan known, so that rules with its number in `algorithm` are written with the name. Returns true,
+ * too, if the name is known already. Returns false, without a log line, if the name does not have 1 to 127 characters,
+ * or if there are 256 other names already.
  */
 bool mscclpp_rules_name_plan(mscclpp_rules_t *rules, const char *name);
 

@@ -34,7 +34,7 @@ static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
         algorithm >= MSCCLPP_RULE_PLANS) {
         return NULL; /* no rule is for this call, or it names a plan that does not serve the call */
     }
-    /* Rules have only indices of the registry. Each chain of fallbacks ends with an algorithm that maps no buffers. */
+    /* Rules have only indices of the registry. */
     algo = mscclpp_algos[algorithm];
     while (algo->maps_buffers && !may_map(input)) {
         algo = algo->fallback;
@@ -42,10 +42,6 @@ static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
     return algo;
 }
 
-/*
- * Works on a local choice, so that *choice_p is unchanged if the algorithm cannot serve the call. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED then; logs nothing.
- */
 mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const mscclpp_algo_t *algo,
                                       mscclpp_choice_t *choice_p)
 {

@@ -18,13 +18,16 @@
  */
 mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p);
 
-/* Fills in the grid of the given algorithm. Returns MSCCLPP_ERR_NOT_SUPPORTED if the scratch is too small for it. */
+/*
+ * Fills in the kernel and grid of the given algorithm. Returns MSCCLPP_ERR_NOT_SUPPORTED, with *choice_p unchanged and
+ * nothing logged, if the algorithm cannot serve the call.
+ */
 mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const mscclpp_algo_t *algo,
                                       mscclpp_choice_t *choice_p);
 
 /*
  * Chooses, for ranks on several nodes, an algorithm that is also a barrier: no rank ends the call before all ranks have
- * begun it. It never uses packets.
+ * begun it. It never uses packets. Returns MSCCLPP_ERR_NOT_SUPPORTED if the scratch or the slots are too small for it.
  */
 mscclpp_status_t mscclpp_select_meeting(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p);
 

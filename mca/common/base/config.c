@@ -457,6 +457,7 @@ static void store_value(mscclpp_config_t *config, const mscclpp_param_t *param, 
     }
 }
 
+/* Logs that a value is not allowed for a parameter, and what is. */
 static void report_refusal(const mscclpp_param_t *param, const char *text)
 {
     switch (param->type) {

@@ -235,8 +235,8 @@ static mscclpp_fiber_t *make_fiber(void)
 }
 
 /*
- * Makes a fiber for a function. Reuses a kept fiber with its stack if there is one; it is still in the loop of
- * run_functions, which then runs the new function. Returns NULL, which is logged, if there is no memory.
+ * Reuses a kept fiber with its stack if there is one. Such a fiber is still in the loop of run_functions, which then
+ * runs the new function.
  */
 mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argument)
 {

@@ -11,8 +11,8 @@
 typedef struct mscclpp_fiber mscclpp_fiber_t;
 
 /*
- * Creates a fiber that will call run(argument), but does not start it. Returns NULL, which is logged, if there is no
- * memory.
+ * Creates a fiber that will call run(argument), but does not start it. A fiber frees itself when `run` has returned, so
+ * each one must be run to its end. Returns NULL, which is logged, if there is no memory.
  */
 mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argument);
 

@@ -7,9 +7,9 @@
 
 /*
  * Opens a regular file, or the file to which a symbolic link leads, with O_RDONLY or O_RDWR. With O_CREAT in addition,
- * creates a file that all users may read and write, subject to the umask. If that fails, returns NULL and stores the
- * reason as text for a message in *reason_p. Other kinds of file are refused: opening a FIFO, for example, could make
- * the process wait forever.
+ * creates a file that all users may read and write, subject to the umask. The caller closes the file with fclose. If it
+ * cannot be opened, returns NULL, logs nothing, and stores the reason as text for a message in *reason_p. Other kinds
+ * of file are refused: opening a FIFO, for example, could make the process wait forever.
  */
 FILE *mscclpp_file_open(const char *path, int flags, const char **reason_p);
 

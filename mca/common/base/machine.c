@@ -37,7 +37,7 @@ static bool add_namespace(uint64_t *digest, const char *kind)
     return true;
 }
 
-/* Reads the id for mscclpp_machine_boot. */
+/* Returns a digest of the random id that the kernel creates at each start, or 0 if the id cannot be read. */
 static uint64_t read_boot_id(void)
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -54,10 +54,7 @@ static uint64_t read_boot_id(void)
     return length > 0 ? digest : 0;
 }
 
-/*
- * Returns a digest of the random id that the kernel creates at each start, or 0 if the id cannot be read. Reads it
- * once, because each set-up asks for it.
- */
+/* Reads the random id that the kernel creates at each start only once, because each set-up asks for it. */
 uint64_t mscclpp_machine_boot(void)
 {
     static uint64_t known_digest;

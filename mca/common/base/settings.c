@@ -167,6 +167,7 @@ static uint64_t digest_names(void)
     return digest;
 }
 
+/* Makes all that depends only on the table of parameters. Called once, by pthread_once. */
 static void make_table(void)
 {
     int i;
@@ -192,7 +193,6 @@ void mscclpp_settings_read(const mscclpp_config_t *config, mscclpp_settings_t *s
     }
 }
 
-/* The number of a word that does not exist leaves the field unchanged. */
 void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *param, uint64_t value)
 {
     void *field = (char *)config + param->offset;

@@ -29,7 +29,7 @@ void mscclpp_settings_read(const mscclpp_config_t *config, mscclpp_settings_t *s
 
 /*
  * Sets one parameter to a value, which must come from a table with the same digest. A string field then points to a
- * word of the table.
+ * word of the table, which lasts as long as the process; the number of a word that does not exist changes nothing.
  */
 void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *param, uint64_t value);
 

@@ -32,6 +32,7 @@ static pthread_mutex_t shmseg_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_shmseg_t *shmseg_list;
 static uint64_t shmseg_next_id = 1;
 
+/* Returns the status for an errno value of a call that takes memory or file descriptors. */
 static mscclpp_status_t status_of_errno(int error)
 {
     switch (error) {
@@ -73,9 +74,8 @@ static mscclpp_status_t map_file(int fd, size_t size, void **base_p)
 }
 
 /*
- * Makes a segment, which is a file in memory only (memfd). Peers open it by this process's descriptor in /proc. The
- * segment joins the list last, when it is ready for others. After a failure, nothing is left. Failures are logged as
- * errors, except MSCCLPP_ERR_NO_DESCRIPTORS (debug) and lack of memory to map it (info).
+ * A segment is a file in memory only (memfd). Peers open it by this process's descriptor in /proc. The segment joins
+ * the list last, when it is ready for others.
  */
 mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p)
 {
@@ -301,9 +301,8 @@ static mscclpp_shmseg_t *find_segment(const mscclpp_shmseg_descriptor_t *descrip
 }
 
 /*
- * Maps a segment that another process made. If this process has already mapped the segment, only takes another
- * reference. A number of this process that is not in the list belongs to a segment that has been freed, so the result
- * is MSCCLPP_ERR_NOT_SUPPORTED. Other errors are those of open_described, and MSCCLPP_ERR_NO_MEMORY.
+ * If this process has already mapped the segment, only takes another reference. A descriptor of this process that is
+ * not in the list is that of a segment that has been freed, so the result is MSCCLPP_ERR_NOT_SUPPORTED.
  */
 mscclpp_status_t mscclpp_shmseg_attach(const mscclpp_shmseg_descriptor_t *descriptor, mscclpp_shmseg_t **segment_p)
 {
@@ -365,8 +364,7 @@ void mscclpp_shmseg_hide(mscclpp_shmseg_t *segment)
 }
 
 /*
- * Gives up one reference to a segment. After the last one, unmaps it without the lock: the segment is no longer in the
- * list, so no other thread can use it. NULL is allowed.
+ * Unmaps the segment without the lock: it is no longer in the list then, so no other thread can use it.
  */
 void mscclpp_shmseg_detach(mscclpp_shmseg_t *segment)
 {

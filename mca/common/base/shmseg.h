@@ -28,9 +28,10 @@ typedef struct {
 } mscclpp_shmseg_descriptor_t;
 
 /*
- * Creates a segment of at least 1 byte. It takes one file descriptor until it is hidden. No name remains if the process
- * aborts. Logs failures as errors, with two exceptions: a lack of file descriptors is logged at the debug level only,
- * and a lack of memory for the mapping as information.
+ * Creates a segment of at least 1 byte, which the caller has to detach. It takes one file descriptor until it is
+ * hidden. No name remains if the process aborts. After a failure, nothing is left. Logs failures as errors, with two
+ * exceptions: a lack of file descriptors is logged at the debug level only, and a lack of memory for the mapping as
+ * information.
  */
 mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p);
 
@@ -39,8 +40,8 @@ void mscclpp_shmseg_describe(const mscclpp_shmseg_t *segment, mscclpp_shmseg_des
 
 /*
  * Describes the segment that contains all of [address, address + length). Finds only segments that this process has
- * created and not hidden. *offset_p is the distance of `address` from the start of the segment. Returns false if there
- * is no such segment.
+ * created and not hidden. *offset_p is the distance of `address` from the start of the segment, in bytes. Returns
+ * false, with nothing set, if there is no such segment.
  */
 bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_descriptor_t *descriptor_p,
                            uint64_t *offset_p);
@@ -54,8 +55,9 @@ bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *
 
 /*
  * Maps a segment that another process has created. All holders within one process, including the creator, share one
- * mapping and so one address. Returns MSCCLPP_ERR_NOT_SUPPORTED if the segment cannot be accessed: its creator has
- * dropped it or is gone, or belongs to another user, container or node.
+ * mapping and so one address. The caller has to detach it. Returns MSCCLPP_ERR_NOT_SUPPORTED, logged at the debug
+ * level, if the segment cannot be accessed: its creator has dropped it or is gone, or belongs to another user,
+ * container or node. Returns MSCCLPP_ERR_NO_DESCRIPTORS or MSCCLPP_ERR_NO_MEMORY if this process lacks what it needs.
  */
 mscclpp_status_t mscclpp_shmseg_attach(const mscclpp_shmseg_descriptor_t *descriptor, mscclpp_shmseg_t **segment_p);
 

@@ -45,8 +45,8 @@ static void widen(pthread_attr_t *attributes)
 }
 
 /*
- * Starts a thread. It inherits the mask of this thread, so all signals are blocked while it is created. Once the thread
- * exists, it owns `start` and frees it. Returns 0 or an errno; logs nothing.
+ * The new thread inherits the mask of this thread, so all signals are blocked here while it is created. Once the thread
+ * exists, it owns `start` and frees it.
  */
 int mscclpp_thread_start(pthread_t *thread, const char *name, void *(*function)(void *), void *argument)
 {

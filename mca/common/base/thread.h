@@ -12,7 +12,7 @@
  * that the system allows. Launchers bind each rank to a processor by default, and a rank that waits keeps that
  * processor busy.
  *
- * Returns 0 or an error number; after an error there is no thread.
+ * Returns 0, or an errno value with nothing logged; then there is no thread. The caller has to join the thread.
  */
 int mscclpp_thread_start(pthread_t *thread, const char *name, void *(*function)(void *), void *argument);
 

@@ -81,9 +81,9 @@ typedef struct {
 
 /*
  * Sets up the copy engines at the first call, when *engine_p is NULL: allocates their memory, maps it on all ranks and
- * tests the copies. Collective; only the first call blocks. *usable_p tells whether copy engines can be used. All ranks
- * agree on that once, for the lifetime of the team. *engine_p may be set even after a failure; mscclpp_engine_close
- * frees it.
+ * tests the copies. Collective; only the first call blocks. *usable_p tells whether copy engines can be used, and is
+ * set on success only. All ranks agree on it once, for the lifetime of the team. *engine_p may be set even after a
+ * failure; mscclpp_engine_close frees it.
  *
  * `process` identifies this process, whose teams then share the memory; NULL: this team has separate memory. While a
  * team that shares memory sets it up, and while it runs its calls, no other team of the process may do so.
@@ -104,9 +104,10 @@ bool mscclpp_engine_is_sound(const mscclpp_engine_t *engine);
 void *mscclpp_engine_close(mscclpp_engine_t *engine);
 
 /*
- * Executes one blocking call, and returns once all results of all ranks are delivered. `peer_out` has the mapped
- * outputs of all ranks, from an exchange. All fields of `args` are filled in. After an error, either no engine of this
- * rank uses any buffer any more, or the runner is marked as stuck.
+ * Executes one blocking call, and returns once all results of all ranks are delivered. `choice` is one for copy
+ * engines. `peer_out` has the mapped outputs of all ranks, from an exchange. The caller has filled in all fields of
+ * `args`. After an error, which breaks the team, either no engine of this rank uses any buffer any more, or the runner
+ * is marked as stuck.
  */
 mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args, char *const *peer_out);

@@ -20,7 +20,7 @@ typedef struct allocation {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static allocation_t *allocations;
 
-/* Returns the allocation that has this memory. The caller holds the lock. */
+/* Returns the allocation that has this memory; NULL: none has. The caller holds the lock. */
 static allocation_t *find(const void *memory)
 {
     allocation_t *allocation = allocations;
@@ -52,7 +52,6 @@ static void *take_shared(const mscclpp_gpu_ops_t *gpu, int device, const void *p
     return base;
 }
 
-/* Without a `process`, the allocation is never shared. After an error, *memory_p is NULL. */
 mscclpp_status_t mscclpp_engine_memory_take(const mscclpp_gpu_ops_t *gpu, int device, const void *process,
                                             uint64_t size, void **memory_p)
 {
@@ -84,7 +83,6 @@ mscclpp_status_t mscclpp_engine_memory_take(const mscclpp_gpu_ops_t *gpu, int de
     return MSCCLPP_OK;
 }
 
-/* Frees without the lock, because that may wait for kernels. NULL is allowed. */
 void mscclpp_engine_memory_give(const mscclpp_gpu_ops_t *gpu, int device, void *memory)
 {
     allocation_t **link = &allocations, *unused = NULL;

@@ -13,13 +13,17 @@
 #include "mca/common/gpu/gpu.h"
 
 /*
- * Yields memory of `size` bytes of a device, which can be exported. Teams that pass the same `process` share it; NULL:
- * it is for this team alone. May wait for kernels of the device.
+ * Sets *memory_p to memory of `size` bytes of a device, which can be exported. Teams that pass the same `process` share
+ * it; NULL: it is for this team alone. The caller gives it back with mscclpp_engine_memory_give. After an error,
+ * *memory_p is NULL. May wait for kernels of the device.
  */
 mscclpp_status_t mscclpp_engine_memory_take(const mscclpp_gpu_ops_t *gpu, int device, const void *process,
                                             uint64_t size, void **memory_p);
 
-/* Gives memory back that no peer of the team maps any more. It is freed with its last user. NULL is allowed. */
+/*
+ * Gives memory back that no peer of the team maps any more. With its last user it is freed, which may wait for kernels
+ * of the device. NULL is allowed; any other memory must have been taken.
+ */
 void mscclpp_engine_memory_give(const mscclpp_gpu_ops_t *gpu, int device, void *memory);
 
 /*

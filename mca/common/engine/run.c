@@ -176,7 +176,10 @@ static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-/* Checks at most one more chunk for each peer. Returns the error of a copy that has failed. */
+/*
+ * Publishes how many chunks of this rank's operands have arrived at all peers. Looks at no more than one further chunk
+ * for each peer. Returns the error of a copy that has failed.
+ */
 static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
 {
     uint64_t *word = &engine->group->board[engine->group->rank].engine.sent;
@@ -317,8 +320,8 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call)
 }
 
 /*
- * Makes progress meanwhile, because peers may need it to end their calls. Unless the work has ended without an error,
- * marks the runner as stuck.
+ * Waits for the work in a stream until `deadline`, a time of mscclpp_now. Makes progress meanwhile, because peers may
+ * need it to end their calls. Unless the work has ended without an error, marks the runner as stuck.
  */
 static void await_stream_end(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream, double deadline)
 {
@@ -380,9 +383,9 @@ static void give_streams(mscclpp_engine_t *engine)
 }
 
 /*
- * The choice of the algorithm has found an engine plan for the call. After a failure, waits for the work in progress
- * before it gives back streams and mappings. If that work does not end, the runner is marked as stuck, and both are
- * kept. Any error breaks the team.
+ * After a failure, waits for the work in progress before it gives back streams and mappings. If that work does not end,
+ * the runner is marked as stuck, and both are kept. The engine plan exists, because the choice of the algorithm has
+ * found one for the call.
  */
 mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args, char *const *peer_out)

@@ -15,7 +15,7 @@ static uint64_t test_value(const mscclpp_engine_t *engine, int from, int to)
     return (engine->group->id ^ (uint64_t)(from * MSCCLPP_DEV_MAX_RANKS + to)) | 1;
 }
 
-/* Events that were not made are NULL, which event_destroy allows. */
+/* Destroys the events of all peers. Events that were not made are NULL, which event_destroy allows. */
 static void destroy_events(mscclpp_engine_t *engine)
 {
     int rank, slot;
@@ -143,7 +143,7 @@ static bool test_values_arrived(const mscclpp_engine_t *engine)
     return true;
 }
 
-/* Skips memory that was not mapped. */
+/* Closes the mappings of the peers' memory, as far as they were made. */
 static void close_peers(mscclpp_engine_t *engine)
 {
     int rank;
@@ -256,10 +256,6 @@ static mscclpp_status_t decline(mscclpp_group_t *group)
     return status == MSCCLPP_OK ? mscclpp_group_end_exchange(group, "end of copy engines", 0, true, &all) : status;
 }
 
-/*
- * Sets the engine up only in the first call. *usable_p is set only on success. After an error, *engine_p may be set,
- * and mscclpp_engine_close frees it.
- */
 mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol, const void *process,
                                      mscclpp_engine_t **engine_p, bool *usable_p)
 {
@@ -293,7 +289,7 @@ bool mscclpp_engine_is_sound(const mscclpp_engine_t *engine)
     return engine == NULL || !mscclpp_engine_memory_is_spoiled(engine->memory);
 }
 
-/* Unlike free_resources, does not wait for peers, so they may still map the memory that it returns. NULL is allowed. */
+/* Unlike free_resources, does not wait for peers. */
 void *mscclpp_engine_close(mscclpp_engine_t *engine)
 {
     void *memory;

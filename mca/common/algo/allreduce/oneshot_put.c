@@ -9,6 +9,7 @@
 #define FEW_MAX (4u << 20)
 #define FEW_BLOCKS 32u
 
+/* Returns the most blocks that the grid of this call may have: few if a lingering kernel may serve the call. */
 static uint32_t max_blocks(const mscclpp_select_input_t *input)
 {
     const uint32_t linger_blocks = 2 * input->protocol->linger_blocks;

@@ -26,7 +26,10 @@ static bool shape_ll128(const mscclpp_select_input_t *input, uint64_t shard_unit
     return true;
 }
 
-/* Falls back to LL16 if LL128 is not for this call or does not fit. */
+/*
+ * Chooses the kernel and its grid: for LL128 if this call uses it and it fits, else for LL16. Returns false if the
+ * packet area is too small for either.
+ */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;

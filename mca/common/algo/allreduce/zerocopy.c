@@ -17,6 +17,7 @@
 /* Within one GPU, above this many bytes, more blocks gain more time than their barrier costs. */
 #define ONE_GPU_FEW_MAX (2u << 20)
 
+/* Returns true if a lingering kernel may serve the call, so that it should get no more blocks than that kernel has. */
 static bool may_linger(const mscclpp_select_input_t *input)
 {
     return input->bytes <= LINGER_MAX && input->bytes <= input->protocol->linger_max && !input->queued;

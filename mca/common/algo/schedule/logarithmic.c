@@ -18,6 +18,7 @@ typedef struct {
     bool gives;      /* this node gives its data to the other node of its pair, and does not take part itself */
 } role_t;
 
+/* Returns the role of a node in an exchange of the largest power of two of participants. */
 static role_t role_of(uint32_t nodes, uint32_t node)
 {
     role_t role = {.power = mscclpp_power_of_two(nodes)};
@@ -36,11 +37,13 @@ static uint32_t node_of(const role_t *role, uint32_t number)
 }
 
 /*
- * The steps within a pair of nodes come before and after the `exchange_steps` steps of the exchange: first, one node of
- * the pair gives its data to the other, and at the end it receives the result.
+ * Finds step `index` of a node if it is a step within a pair of nodes. These steps come before and after the
+ * `exchange_steps` steps of the exchange: first, one node of the pair gives its data to the other, and at the end it
+ * receives the result.
  *
- * Returns true if step `index` is not a step of the exchange; then *exists_p tells whether the list has such a step.
- * Otherwise returns false, and sets *exchange_index_p to the index of the step within the exchange.
+ * Returns true if step `index` is not a step of the exchange. Then *exists_p tells whether the list has such a step,
+ * and *step_p is the step if it has. Otherwise returns false, and sets *exchange_index_p to the index of the step
+ * within the exchange.
  */
 static bool find_pair_step(const mscclpp_schedule_t *schedule, uint32_t node, const role_t *role, uint64_t index,
                            uint64_t exchange_steps, uint64_t *exchange_index_p, mscclpp_step_t *step_p, bool *exists_p)
@@ -112,10 +115,10 @@ static uint32_t first_kept_block(const role_t *role, uint32_t number, uint32_t s
 }
 
 /*
- * Finds step `index` of an all-reduce by halving. Halving of an all-reduce (R. Rabenseifner, Optimization of Collective
- * Reduction Operations, ICCS 2004). In step i, two participants at the distance 2^i exchange and combine half of the
- * blocks that they still have. Then they return the results, with the distances in reverse order. So neighbours
- * exchange the most data, and blocks are combined along the same tree as in doubling.
+ * Finds step `index` of an all-reduce by halving (R. Rabenseifner, Optimization of Collective Reduction Operations,
+ * ICCS 2004). In step i, two participants at the distance 2^i exchange and combine half of the blocks that they still
+ * have. Then they return the results, with the distances in reverse order. So neighbours exchange the most data, and
+ * blocks are combined along the same tree as in doubling.
  *
  * Operands arrive behind the node's own blocks, larger messages first. The operand of a node that is not a participant
  * arrives behind all of these. Results arrive in their final place.
@@ -209,6 +212,7 @@ static bool find_child(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t
     return false;
 }
 
+/* Returns the number of children that find_child finds. */
 static uint32_t count_children(uint32_t nodes, uint32_t radix, uint32_t number)
 {
     uint64_t place_value = tree_position_of(nodes, radix, number).place_value;

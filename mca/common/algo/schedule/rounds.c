@@ -2,6 +2,7 @@
 #include "device/lib/nodes_rounds.h"
 #include "mca/common/algo/schedule/kinds.h"
 
+/* Returns the rounds of a schedule as `node` sees them, in the form that kernels use. */
 static mscclpp_dev_rounds_t rounds_of(const mscclpp_schedule_t *schedule, uint32_t node)
 {
     return (mscclpp_dev_rounds_t){.nnodes = schedule->nodes,
@@ -34,6 +35,8 @@ static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender,
     }
 }
 
+/* Returns the number of distances of a round that are smaller than the number of nodes: the messages that a node sends.
+ */
 static uint32_t count_distances(const mscclpp_dev_rounds_t *rounds, uint32_t round)
 {
     const uint32_t fitting = (rounds->nnodes - 1) / mscclpp_dev_rounds_worth(rounds, round);

@@ -34,6 +34,7 @@ mscclpp_schedule_kind_t mscclpp_schedule_find(const char *name)
     return (mscclpp_schedule_kind_t)kind;
 }
 
+/* Returns true if there are schedules of this kind for this pattern. */
 static bool supports(mscclpp_schedule_kind_t kind, int pattern)
 {
     switch (kind) {
@@ -55,6 +56,7 @@ static bool supports(mscclpp_schedule_kind_t kind, int pattern)
     }
 }
 
+/* Returns the number of blocks to which the steps of a schedule refer (schedule.h). */
 static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes)
 {
     if (pattern == MSCCLPP_SCHEDULE_ALLREDUCE) {
@@ -68,7 +70,10 @@ static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t
                : nodes;
 }
 
-/* `places` stays 0 except for an all-reduce by halving, the only schedule that needs places. */
+/*
+ * Sets the numbers of rounds, slots and places of a schedule whose other fields are set. `places` stays 0 except for an
+ * all-reduce by halving, the only schedule that needs places.
+ */
 static void count_rounds(mscclpp_schedule_t *schedule)
 {
     const uint32_t nodes = schedule->nodes, digits = mscclpp_digits(nodes, schedule->radix), log2 = mscclpp_log2(nodes);

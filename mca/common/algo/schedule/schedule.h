@@ -104,8 +104,8 @@ const char *mscclpp_schedule_name(mscclpp_schedule_kind_t kind);
 mscclpp_schedule_kind_t mscclpp_schedule_find(const char *name);
 
 /*
- * Fills in a schedule. `fanout` and `radix` are for the kinds that have one; a radix of 0 means 2. Returns false if
- * this kind does not support this pattern, or if a number is out of range.
+ * Fills in a schedule. `fanout` and `radix` are for the kinds that have one; a radix of 0 means 2. Returns false, with
+ * *schedule unchanged, if this kind does not support this pattern, or if a number is out of range.
  */
 bool mscclpp_schedule_init(mscclpp_schedule_t *schedule, mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes,
                            uint32_t root, uint32_t fanout, uint32_t radix);
