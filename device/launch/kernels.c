@@ -58,7 +58,6 @@ bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_twin)
     return op <= MSCCLPP_OP_BXOR;
 }
 
-/* Returns the size of the common arguments for kernels that are not listed. */
 size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
 {
     switch (kernel) {
@@ -99,7 +98,15 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
         return sizeof(mscclpp_dev_direct_args_t);
     case MSCCLPP_KERNEL_PLAN:
         return sizeof(mscclpp_dev_plan_args_t);
-    default:
-        return sizeof(mscclpp_dev_args_t);
+    case MSCCLPP_KERNEL_BARRIER:
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT:
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8:
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
+    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
+    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128:
+    case MSCCLPP_KERNEL_ALLREDUCE_SCRATCH:
+    case MSCCLPP_KERNEL_LAST:
+        break;
     }
+    return sizeof(mscclpp_dev_args_t);
 }

@@ -186,10 +186,10 @@ static bool forms_cluster(const mscclpp_dev_launch_t *launch)
 }
 
 /*
- * Runs thread `index` of a launch's grid: makes the thread's context, and then executes the body. `inline_launch`: it
- * runs in an application's thread, and its waits call this thread's progress function.
+ * Runs thread `index` of a launch's grid: makes the thread's context, and then executes the body. `is_inline`: it runs
+ * in an application's thread, and its waits call this thread's progress function.
  */
-static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block_t *blocks, bool inline_launch)
+static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block_t *blocks, bool is_inline)
 {
     mscclpp_dev_ctx_t ctx;
 
@@ -203,7 +203,7 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
     ctx.cluster = forms_cluster(launch) ? launch->nblocks : 1;
     ctx.block_size = sizeof(block_t);
     ctx.cluster_meeting = &blocks[0].cluster_meeting;
-    if (inline_launch) {
+    if (is_inline) {
         ctx.progress = wait_progress.call;
         ctx.progress_context = wait_progress.context;
     }
@@ -482,11 +482,11 @@ int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_l
          * there before it uses it.
          */
         memset(&block.meeting, 0, sizeof(block.meeting));
-        queue->runs_inline = 1;
+        queue->runs_inline = true;
         pthread_mutex_unlock(&queue->lock);
         run_thread(launch, 0, &block, true);
         pthread_mutex_lock(&queue->lock);
-        queue->runs_inline = 0;
+        queue->runs_inline = false;
         pthread_cond_broadcast(&queue->work);
         pthread_mutex_unlock(&queue->lock);
         return 0;

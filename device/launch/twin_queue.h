@@ -73,10 +73,10 @@ struct mscclpp_dev_twin_queue {
     bool is_closing;    /* the queue is being destroyed: workers end once it is empty */
     pthread_t *workers; /* as many as the largest grid had threads, since all blocks of a job run at once */
     uint32_t worker_count;
-    uint32_t runs_inline; /* 1 while a launch runs in its caller's thread; guarded by the lock */
-    uint64_t queued;      /* jobs so far, without inline launches, which have ended when their call returns */
-    uint64_t ended;       /* number of queued jobs that have ended */
-    bool is_apart;        /* workers run all launches; none runs in the caller's thread */
+    bool runs_inline; /* a launch runs in its caller's thread now; guarded by the lock */
+    uint64_t queued;  /* jobs so far, without inline launches, which have ended when their call returns */
+    uint64_t ended;   /* number of queued jobs that have ended */
+    bool is_apart;    /* workers run all launches; none runs in the caller's thread */
     mscclpp_dev_twin_graph_t *graph; /* the graph that is being recorded; NULL: none */
 };
 

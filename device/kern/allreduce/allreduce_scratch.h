@@ -104,10 +104,13 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_is_direct(const mscclpp_dev_args_t *args, i
            (index + size) * MSCCLPP_DEV_UNIT <= args->bytes && mscclpp_dev_row_is_known(dtype, op);
 }
 
+/* In place of a unit of the user's buffers: the shard goes through the scratch. */
+#define MSCCLPP_DEV_SCRATCH_NO_UNIT (~(uint64_t)0)
+
 /*
  * Combines this rank's shard like mscclpp_dev_scratch_combine, but row by row. Returns false, with nothing done, if
  * this would not be faster or is not supported; the caller then uses the other function. `own_unit` is the shard's
- * first unit in the user's buffers if this rank's operand and result stay there, or ~0 if they go through the scratch.
+ * first unit in the user's buffers if this rank's operand and result stay there, or MSCCLPP_DEV_SCRATCH_NO_UNIT.
  */
 MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   int dtype, int op, uint64_t tile, uint64_t size, uint64_t own_unit)
@@ -121,7 +124,7 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, 
         in[rank] = mscclpp_dev_scratch_place(args, rank, ctx->block, tile, MSCCLPP_DEV_PHASE_OPERANDS, args->rank);
         out[rank] = mscclpp_dev_scratch_place(args, rank, ctx->block, tile, MSCCLPP_DEV_PHASE_RESULTS, args->rank);
     }
-    if (own_unit != ~(uint64_t)0) {
+    if (own_unit != MSCCLPP_DEV_SCRATCH_NO_UNIT) {
         in[args->rank] = (const char *)args->in + own_unit * MSCCLPP_DEV_UNIT;
         out[args->rank] = (char *)args->out + own_unit * MSCCLPP_DEV_UNIT;
     }
@@ -172,8 +175,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
                 args->in, i * shard + base, size, args->bytes);
         }
         mscclpp_dev_barrier(ctx, args, ++barriers);
-        if (!ctx->failed &&
-            !mscclpp_dev_scratch_combine_rows(ctx, args, dtype, op, tile, size, is_direct ? own_unit : ~(uint64_t)0)) {
+        if (!ctx->failed && !mscclpp_dev_scratch_combine_rows(ctx, args, dtype, op, tile, size,
+                                                              is_direct ? own_unit : MSCCLPP_DEV_SCRATCH_NO_UNIT)) {
             switch (args->nranks) {
             case 2:
                 mscclpp_dev_scratch_combine(ctx, args, 2, hot, dtype, op, tile, size);

@@ -173,20 +173,55 @@ static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t col
                : MSCCLPP_COLL_AUTO;
 }
 
-mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
-                                     bool varied, bool mapped, mscclpp_coll_choice_t *choice_p)
+/*
+ * Chooses the algorithm of a call on one node: `algo`, or that of the thresholds if it is MSCCLPP_COLL_AUTO. If packets
+ * or engines cannot serve the call, zero-copy does, or tiles where buffers cannot be mapped. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, with *choice_p unchanged, if the scratch is too small for tiles.
+ */
+static mscclpp_status_t select_within(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+                                      bool varied, bool mapped, int algo, mscclpp_coll_choice_t *choice_p)
 {
-    const mscclpp_protocol_t *protocol = input->protocol;
     const thresholds_t *thresholds = find_thresholds(input);
-    /* A user who stages every all-reduce wants no kernels for any collective that has no parameter of its own. */
-    const int forced = protocol->coll_algorithm[coll] == MSCCLPP_COLL_AUTO && protocol->algorithm == MSCCLPP_COLL_STAGE
-                           ? MSCCLPP_COLL_STAGE
-                           : protocol->coll_algorithm[coll];
     const uint64_t peers = input->nranks > 1 ? input->nranks - 1 : 1;
     const uint64_t sent_bytes = block_bytes > NEVER / peers ? NEVER : block_bytes * peers;
     /* In place, kernels swap blocks directly. Copy engines cannot swap, and would need a copy of the input. */
     const bool swaps = input->in_place && mscclpp_coll_pattern(coll) == MSCCLPP_DEV_ALLTOALL;
+    const bool may_map = mapped && input->protocol->zerocopy != 0;
     mscclpp_coll_choice_t choice;
+
+    if (algo < 0) {
+        algo = sent_bytes <= thresholds->packets_max            ? MSCCLPP_COLL_BY_PACKETS
+               : sent_bytes >= thresholds->engine_min && !swaps ? MSCCLPP_COLL_BY_ENGINES
+                                                                : MSCCLPP_COLL_BY_ZEROCOPY;
+    }
+    if (algo == MSCCLPP_COLL_BY_PACKETS) {
+        if (shape(input, coll, block_bytes, varied, MSCCLPP_COLL_BY_PACKETS, &choice)) {
+            *choice_p = choice;
+            return MSCCLPP_OK;
+        }
+        algo = MSCCLPP_COLL_BY_ZEROCOPY;
+    }
+    if (algo == MSCCLPP_COLL_BY_ENGINES && may_map &&
+        shape(input, coll, block_bytes, varied, MSCCLPP_COLL_BY_ENGINES, &choice)) {
+        *choice_p = choice;
+        return MSCCLPP_OK;
+    }
+    algo = algo == MSCCLPP_COLL_BY_SCRATCH || !may_map ? MSCCLPP_COLL_BY_SCRATCH : MSCCLPP_COLL_BY_ZEROCOPY;
+    if (!shape(input, coll, block_bytes, varied, (mscclpp_coll_algo_t)algo, &choice)) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    *choice_p = choice;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+                                     bool varied, bool mapped, mscclpp_coll_choice_t *choice_p)
+{
+    const mscclpp_protocol_t *protocol = input->protocol;
+    /* A user who stages every all-reduce wants no kernels for any collective that has no parameter of its own. */
+    const int forced = protocol->coll_algorithm[coll] == MSCCLPP_COLL_AUTO && protocol->algorithm == MSCCLPP_COLL_STAGE
+                           ? MSCCLPP_COLL_STAGE
+                           : protocol->coll_algorithm[coll];
     int algo = forced;
 
     if (forced == MSCCLPP_COLL_STAGE || (input->early && input->nodes > 1 && !input->hosts_can_meet)) {
@@ -207,29 +242,5 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
     if (forced == MSCCLPP_COLL_AUTO || forced >= MSCCLPP_COLL_BY_LAST) {
         algo = find_by_rules(input, coll, block_bytes);
     }
-    if (algo < 0) {
-        algo = sent_bytes <= thresholds->packets_max            ? MSCCLPP_COLL_BY_PACKETS
-               : sent_bytes >= thresholds->engine_min && !swaps ? MSCCLPP_COLL_BY_ENGINES
-                                                                : MSCCLPP_COLL_BY_ZEROCOPY;
-    }
-    /* If packets or engines cannot serve the call, zero-copy does, or tiles where buffers cannot be mapped. */
-    if (algo == MSCCLPP_COLL_BY_PACKETS) {
-        if (shape(input, coll, block_bytes, varied, MSCCLPP_COLL_BY_PACKETS, &choice)) {
-            *choice_p = choice;
-            return MSCCLPP_OK;
-        }
-        algo = MSCCLPP_COLL_BY_ZEROCOPY;
-    }
-    mapped = mapped && protocol->zerocopy != 0;
-    if (algo == MSCCLPP_COLL_BY_ENGINES && mapped &&
-        shape(input, coll, block_bytes, varied, MSCCLPP_COLL_BY_ENGINES, &choice)) {
-        *choice_p = choice;
-        return MSCCLPP_OK;
-    }
-    algo = algo == MSCCLPP_COLL_BY_SCRATCH || !mapped ? MSCCLPP_COLL_BY_SCRATCH : MSCCLPP_COLL_BY_ZEROCOPY;
-    if (!shape(input, coll, block_bytes, varied, (mscclpp_coll_algo_t)algo, &choice)) {
-        return MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    *choice_p = choice;
-    return MSCCLPP_OK;
+    return select_within(input, coll, block_bytes, varied, mapped, algo, choice_p);
 }

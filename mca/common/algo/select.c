@@ -109,6 +109,24 @@ static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, msc
     return mscclpp_select_shape(input, algo, choice_p);
 }
 
+/* Chooses the grid of the algorithm that the user forces, for a call on one node, or that of one of its fallbacks. */
+static mscclpp_status_t select_forced(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
+{
+    const mscclpp_algo_t *algo = mscclpp_algos[input->protocol->algorithm];
+
+    while (input->replayed && algo->maps_buffers && !input->mapped) {
+        algo = algo->fallback;
+    }
+    /*
+     * A user who forces engines or puts cannot know which calls engines cannot serve, nor how large the scratch is yet.
+     * Such calls use the next algorithm.
+     */
+    if (algo->fallback != NULL && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
+        algo = algo->fallback;
+    }
+    return mscclpp_select_shape(input, algo, choice_p);
+}
+
 mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
@@ -131,18 +149,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         return input->early && !input->hosts_can_meet ? MSCCLPP_ERR_NOT_SUPPORTED : select_spanning(input, choice_p);
     }
     if (protocol->algorithm >= 0 && !mscclpp_algos[protocol->algorithm]->spans_nodes) {
-        algo = mscclpp_algos[protocol->algorithm];
-        while (input->replayed && algo->maps_buffers && !input->mapped) {
-            algo = algo->fallback;
-        }
-        /*
-         * A user who forces engines or puts cannot know which calls engines cannot serve, nor how large the scratch is
-         * yet. Such calls use the next algorithm.
-         */
-        if (algo->fallback != NULL && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
-            algo = algo->fallback;
-        }
-        return mscclpp_select_shape(input, algo, choice_p);
+        return select_forced(input, choice_p);
     }
     /*
      * Here and below, an early call uses an algorithm that maps buffers only if `mapped` is set. Otherwise the hosts

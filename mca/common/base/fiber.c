@@ -61,9 +61,9 @@ struct mscclpp_fiber {
     void (*run)(void *argument);
     void *argument;
     char *stack;
-    bool begun;    /* the stack is in use, perhaps only by run_functions, which waits for its next function */
-    bool ended;    /* the function has returned */
-    bool is_apart; /* a thread apart has continued the fiber last */
+    bool has_begun; /* the stack is in use, perhaps only by run_functions, which waits for its next function */
+    bool has_ended; /* the function has returned */
+    bool is_apart;  /* a thread apart has continued the fiber last */
     bool is_open;
     bool is_urgent; /* while it is open */
     bool has_moved; /* it has begun another wait since it was continued */
@@ -180,7 +180,7 @@ static void run_functions(unsigned high, unsigned low)
     note_arrival(fiber);
     for (;;) {
         fiber->run(fiber->argument);
-        fiber->ended = true;
+        fiber->has_ended = true;
         switch_to_thread(fiber);
     }
 }
@@ -196,7 +196,7 @@ static void begin_fiber(mscclpp_fiber_t *fiber)
     first.uc_stack.ss_size = STACK_SIZE;
     first.uc_link = NULL;
     makecontext(&first, (void (*)(void))run_functions, 2, (unsigned)(address >> 16 >> 16), (unsigned)address);
-    fiber->begun = true;
+    fiber->has_begun = true;
     switch_to_fiber(fiber, &first);
 }
 
@@ -256,7 +256,7 @@ mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argumen
     }
     fiber->run = run;
     fiber->argument = argument;
-    fiber->ended = false;
+    fiber->has_ended = false;
     fiber->is_open = false;
     return fiber;
 }
@@ -272,13 +272,13 @@ static bool run_on(mscclpp_fiber_t *fiber, bool is_apart)
     fiber->is_apart = is_apart;
     fiber->has_moved = false;
     set_current(fiber);
-    if (fiber->begun) {
+    if (fiber->has_begun) {
         switch_to_fiber(fiber, NULL);
     } else {
         begin_fiber(fiber);
     }
     set_current(NULL);
-    if (!fiber->ended) {
+    if (!fiber->has_ended) {
         return false;
     }
     pthread_mutex_lock(&lock);

@@ -53,7 +53,7 @@ typedef struct {
     mscclpp_group_t *group;                             /* same as the runner's group */
     const mscclpp_protocol_t *protocol;                 /* protocol of the team; outlives this struct */
     const void *process;                                /* the process whose teams share the memory; NULL: not shared */
-    bool usable;                                        /* copy engines can be used; equal on all ranks */
+    bool is_usable;                                     /* copy engines can be used; equal on all ranks */
     mscclpp_dev_engine_t *memory;                       /* this rank's engine memory; NULL: none */
     char *mapped[MSCCLPP_DEV_MAX_RANKS];                /* mapped `memory` of all ranks, including this rank */
     mscclpp_gpu_handle_t handle[MSCCLPP_DEV_MAX_RANKS]; /* handles of the peers' memory */

@@ -227,7 +227,7 @@ static mscclpp_status_t set_up(mscclpp_engine_t *engine)
                      own_status != MSCCLPP_OK ? mscclpp_status_string(own_status) : "a rank cannot take part");
         status = free_resources(engine);
     }
-    engine->usable = status == MSCCLPP_OK && all_usable;
+    engine->is_usable = status == MSCCLPP_OK && all_usable;
     return status;
 }
 
@@ -279,7 +279,7 @@ mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_pro
         }
     }
     if (status == MSCCLPP_OK) {
-        *usable_p = (*engine_p)->usable;
+        *usable_p = (*engine_p)->is_usable;
     }
     return status;
 }

@@ -53,7 +53,7 @@ static mscclpp_status_t choose(mscclpp_task_t *task, mscclpp_select_input_t *inp
     input->one_gpu = team->one_gpu;
     /* Engines copy ranges of bytes, including padding, and the host must wait in the call for them. */
     input->engines = team->engines && task->app_stream == NULL && mscclpp_task_is_dense(task->args->dtype) &&
-                     (team->engine == NULL || team->engine->usable) &&
+                     (team->engine == NULL || team->engine->is_usable) &&
                      (!task->args->early || team->protocol.algorithm >= 0);
     input->ll128 = team->ll128;
     input->queued = task->app_stream != NULL;

@@ -114,8 +114,8 @@ typedef struct {
 } critical_path_t;
 
 /*
- * `block` is the size of the load's block in bytes. An all-reduce divides it into the schedule's blocks; all other
- * patterns exchange whole blocks.
+ * Returns the critical path of a schedule, for mscclpp_cost_estimate. `block` is the size of the load's block in bytes.
+ * An all-reduce divides it into the schedule's blocks; all other patterns exchange whole blocks.
  */
 static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, double block)
 {
@@ -164,9 +164,12 @@ static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, do
         bytes = children * block;
         return (critical_path_t){(reduces ? 2 : 1) * digits, (reduces ? 2 : 1) * children, (reduces ? 2 : 1) * bytes,
                                  bytes};
-    default: /* one exchange with all other nodes */
-        return (critical_path_t){1, nodes - 1, (nodes - 1) * block, (nodes - 1) * block};
+    case MSCCLPP_SCHEDULE_DIRECT:
+    case MSCCLPP_SCHEDULE_LAST:
+        break;
     }
+    /* One exchange with all other nodes. */
+    return (critical_path_t){1, nodes - 1, (nodes - 1) * block, (nodes - 1) * block};
 }
 
 static double larger(double a, double b)

@@ -51,9 +51,13 @@ static bool supports(mscclpp_schedule_kind_t kind, int pattern)
                pattern == MSCCLPP_DEV_REDUCE_SCATTER;
     case MSCCLPP_SCHEDULE_TREES:
         return pattern == MSCCLPP_SCHEDULE_ALLREDUCE || pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE;
-    default: /* MSCCLPP_SCHEDULE_SPLIT and MSCCLPP_SCHEDULE_DOUBLING */
+    case MSCCLPP_SCHEDULE_SPLIT:
+    case MSCCLPP_SCHEDULE_DOUBLING:
         return pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
+    case MSCCLPP_SCHEDULE_LAST:
+        break;
     }
+    return false;
 }
 
 /* Returns the number of blocks to which the steps of a schedule refer (schedule.h). */
@@ -107,7 +111,8 @@ static void count_rounds(mscclpp_schedule_t *schedule)
         schedule->rounds = reduces ? 4 : digits;
         schedule->slots = digits * (schedule->radix - 1) + (reduces ? 1 : 0);
         return;
-    default:
+    case MSCCLPP_SCHEDULE_DIRECT:
+    case MSCCLPP_SCHEDULE_LAST:
         schedule->rounds = 1;
         schedule->slots =
             schedule->pattern == MSCCLPP_DEV_BCAST || schedule->pattern == MSCCLPP_DEV_SCATTER ? 1 : nodes;
