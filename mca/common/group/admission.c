@@ -85,7 +85,7 @@ static bool grant_or_revoke(uint64_t *decision, uint64_t meeting, bool grant)
 static void end_pledge(mscclpp_admission_t *admission, bool taken)
 {
     admission->pledge = NULL;
-    admission->slot_taken = taken;
+    admission->is_slot_taken = taken;
 }
 
 /*
@@ -101,8 +101,8 @@ bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_a
     if (may_take && admission->pledge != NULL && !grant_or_revoke(admission->pledge, admission->pledge_number, false)) {
         end_pledge(admission, false);
     }
-    may_take = may_take && !admission->slot_taken;
-    admission->slot_taken = admission->slot_taken || may_take;
+    may_take = may_take && !admission->is_slot_taken;
+    admission->is_slot_taken = admission->is_slot_taken || may_take;
     pthread_mutex_unlock(&admission->lock);
     return may_take;
 }
@@ -110,17 +110,17 @@ bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_a
 /* A pledged slot counts as taken until the pledge is redeemed, revoked or given up. */
 bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision, uint64_t meeting)
 {
-    bool pledged;
+    bool has_pledged;
 
     pthread_mutex_lock(&admission->lock);
-    pledged = !admission->slot_taken && admission->candidates == NULL;
-    if (pledged) {
-        admission->slot_taken = true;
+    has_pledged = !admission->is_slot_taken && admission->candidates == NULL;
+    if (has_pledged) {
+        admission->is_slot_taken = true;
         admission->pledge = decision;
         admission->pledge_number = meeting;
     }
     pthread_mutex_unlock(&admission->lock);
-    return pledged;
+    return has_pledged;
 }
 
 bool mscclpp_admission_redeem(mscclpp_admission_t *admission, uint64_t *decision, uint64_t meeting)
@@ -146,13 +146,13 @@ void mscclpp_admission_give_up(mscclpp_admission_t *admission, const uint64_t *d
 
 bool mscclpp_admission_reserve_blocks(mscclpp_admission_t *admission, uint32_t blocks, uint32_t limit)
 {
-    bool reserved;
+    bool is_reserved;
 
     pthread_mutex_lock(&admission->lock);
-    reserved = admission->reserved_blocks + blocks <= limit;
-    admission->reserved_blocks += reserved ? blocks : 0;
+    is_reserved = admission->reserved_blocks + blocks <= limit;
+    admission->reserved_blocks += is_reserved ? blocks : 0;
     pthread_mutex_unlock(&admission->lock);
-    return reserved;
+    return is_reserved;
 }
 
 void mscclpp_admission_release_blocks(mscclpp_admission_t *admission, uint32_t blocks)
@@ -165,6 +165,6 @@ void mscclpp_admission_release_blocks(mscclpp_admission_t *admission, uint32_t b
 void mscclpp_admission_give_slot(mscclpp_admission_t *admission)
 {
     pthread_mutex_lock(&admission->lock);
-    admission->slot_taken = false;
+    admission->is_slot_taken = false;
     pthread_mutex_unlock(&admission->lock);
 }

@@ -42,7 +42,7 @@ typedef struct mscclpp_admission_candidate {
 /* The slot of one process, and the teams that wait for it. Only admission.c uses the fields. */
 typedef struct {
     pthread_mutex_t lock;
-    bool slot_taken;          /* the slot is taken or pledged */
+    bool is_slot_taken;       /* the slot is taken or pledged */
     uint64_t *pledge;         /* the word that decides on the pledge; NULL: there is no pledge */
     uint64_t pledge_number;   /* number of the meeting for which the slot is pledged */
     uint32_t reserved_blocks; /* number of blocks of queued kernels, which may start at any time */

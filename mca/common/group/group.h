@@ -44,11 +44,11 @@ typedef struct {
     int waits_for;       /* the first rank that this rank waited for in that call */
     uint64_t call;       /* the call of the search */
     bool at_deadline;    /* the search is for the message at the deadline, not for the warning */
-    bool begun;          /* this rank has asked its first question */
+    bool has_begun;      /* this rank has asked its first question */
     double begins_at;    /* when this rank asks for the first time, if no rank has named the late rank before */
     int asked_rank;      /* the rank that was asked last; -1: none */
     double asked_at;     /* the time of the last question */
-    bool answered;       /* the rank that was asked last has answered */
+    bool has_answered;   /* the rank that was asked last has answered */
     int answer;          /* the rank that it waits for, according to its answer */
     unsigned hops;       /* number of answers that led to a further rank */
     int unknown;         /* number of ranks that were asked although no rank is known to wait for them */
@@ -69,7 +69,7 @@ typedef struct {
      */
     uint64_t (*far_votes)[2];
     bool on_twin;
-    bool traced;          /* a tool watches the kernels of this rank */
+    bool is_traced;       /* a tool watches the kernels of this rank */
     double timeout;       /* of a wait, in seconds; may differ between ranks; 0: none */
     double warn_after;    /* seconds of a wait after which late ranks are named in a warning; 0: never */
     bool probing;         /* a trial at set-up, or an exchange by a deadline: a timeout is information only */
@@ -126,9 +126,9 @@ typedef struct {
     double started;    /* time of the first turn that read the clock; 0: no turn has read it yet */
     double last_turn;  /* time of the last turn, if the wait is in a fiber */
     double next_check; /* time of the next round of checks */
-    bool warned;       /* late ranks have been named, here or by another rank */
-    bool pumped;       /* a kernel depends on the progress that this thread makes */
-    bool votes;        /* the wait is for votes of nodes, so the late nodes are those without a vote */
+    bool has_warned;   /* late ranks have been named, here or by another rank */
+    bool is_pumped;    /* a kernel depends on the progress that this thread makes */
+    bool awaits_votes; /* the wait is for votes of nodes, so the late nodes are those without a vote */
 } mscclpp_group_wait_t;
 
 /* board.c: calls on the board. mca/common/team/team.h explains how they are used. */

@@ -65,7 +65,7 @@ static void ask(mscclpp_group_t *group, int rank, double now)
     mscclpp_group_inquiry_t *inquiry = &group->inquiry;
 
     inquiry->asked_rank = rank;
-    inquiry->answered = false;
+    inquiry->has_answered = false;
     inquiry->asked_at = now;
     if (rank >= 0) {
         mscclpp_group_post_ask(group, rank);
@@ -114,7 +114,7 @@ static void plan_search(mscclpp_group_t *group, bool at_deadline, double now)
     inquiry->call = group->call;
     inquiry->at_deadline = at_deadline;
     inquiry->begins_at = now + search_delay(group);
-    inquiry->begun = false;
+    inquiry->has_begun = false;
     inquiry->hops = 0;
     inquiry->unknown = 0;
 }
@@ -138,15 +138,15 @@ static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline,
     if (now < inquiry->begins_at) {
         return MSCCLPP_INQUIRY_SEARCHING;
     }
-    if (!inquiry->begun) {
-        inquiry->begun = true;
+    if (!inquiry->has_begun) {
+        inquiry->has_begun = true;
         ask(group, inquiry->waits_for >= 0 || group->ctrl == NULL ? inquiry->waits_for : next_unknown(group), now);
     }
     if (inquiry->asked_rank < 0 || group->ctrl == NULL) {
         *late_p = inquiry->asked_rank;
         return MSCCLPP_INQUIRY_FOUND;
     }
-    if (inquiry->answered) {
+    if (inquiry->has_answered) {
         int next = inquiry->answer;
 
         /*

@@ -114,7 +114,7 @@ static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait
     bool all_yes = yes;
 
     wait->words = NULL;
-    wait->votes = true;
+    wait->awaits_votes = true;
     if (group->rank == 0) {
         mscclpp_group_send_vote(group, vote, yes);
         while (status == MSCCLPP_OK && !mscclpp_group_all_voted(group, vote, &all_yes)) {
@@ -128,7 +128,7 @@ static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait
     while (status == MSCCLPP_OK && mscclpp_board_load(result) < 2 * vote) {
         status = mscclpp_group_wait_turn(wait);
     }
-    wait->votes = false;
+    wait->awaits_votes = false;
     /* Later messages of this call must not name these nodes as late. */
     mscclpp_board_store(&group->board[group->rank].absent, 0);
     *all_yes_p = status == MSCCLPP_OK && mscclpp_board_load(result) == 2 * vote + 1;

@@ -123,7 +123,7 @@ static void handle_inquiry(mscclpp_group_t *group, const notice_t *notice)
     if (notice->kind == NOTICE_ASK && inquiry->waits_call == notice->call) {
         post_with(group, notice->rank, NOTICE_ANSWER, notice->call, MSCCLPP_OK, (uint64_t)(inquiry->waits_for + 1));
     } else if (notice->kind == NOTICE_ANSWER && notice->call == inquiry->call && notice->rank == inquiry->asked_rank) {
-        inquiry->answered = true;
+        inquiry->has_answered = true;
         inquiry->answer = (int)notice->value - 1;
     } else if (notice->kind == NOTICE_NAMED && notice->call > inquiry->named_call) {
         inquiry->named_call = notice->call;

@@ -346,14 +346,14 @@ static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double n
 
     if (!wait->group->spans) {
         list_late(wait, text, size);
-        wait->warned = true;
+        wait->has_warned = true;
         return at_deadline || mscclpp_group_claims_line(wait->group, false);
     }
     switch (mscclpp_group_inquire(wait->group, at_deadline, now, &late)) {
     case MSCCLPP_INQUIRY_SEARCHING:
         return false;
     case MSCCLPP_INQUIRY_TOLD:
-        wait->warned = true;
+        wait->has_warned = true;
         return false;
     case MSCCLPP_INQUIRY_FOUND:
         break;
@@ -397,11 +397,11 @@ static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
                                 group->checks_calls);
         return MSCCLPP_ERR_TIMEOUT;
     }
-    if (!wait->warned && group->warn_after > 0 && waited >= group->warn_after) {
+    if (!wait->has_warned && group->warn_after > 0 && waited >= group->warn_after) {
         if (!may_name_late(wait, false, now, late, sizeof(late))) {
             return MSCCLPP_OK;
         }
-        wait->warned = true;
+        wait->has_warned = true;
         describe_call(wait, true, call, sizeof(call));
         mscclpp_report_late(group->oob.label, call, group->members[group->rank], waited, late);
     }
@@ -410,7 +410,7 @@ static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
 
 bool mscclpp_group_may_ask(const mscclpp_group_wait_t *wait)
 {
-    return (!wait->pumped && !wait->group->traced) ||
+    return (!wait->is_pumped && !wait->group->is_traced) ||
            (wait->started > 0 && mscclpp_now() - wait->started > PATIENT_SECONDS);
 }
 
@@ -470,7 +470,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
         return MSCCLPP_OK;
     }
     wait->next_check = now + CHECK_PERIOD;
-    if (wait->votes) {
+    if (wait->awaits_votes) {
         mscclpp_board_store(&group->board[group->rank].absent, mscclpp_group_missing_votes(group));
     } else if (group->find_absent != NULL) {
         /* Stored for the ranks of this node that own no shard: they do not see which other nodes are silent. */

@@ -130,7 +130,7 @@ static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_
     if (runner->group->on_twin) {
         inline_wait.runner = runner;
         mscclpp_group_wait_init(&inline_wait.wait, runner->group, what, args->bytes);
-        inline_wait.wait.pumped = runner->pump != NULL;
+        inline_wait.wait.is_pumped = runner->pump != NULL;
         runner->gpu->set_progress(take_inline_turn, &inline_wait);
     }
     status = mscclpp_linger_start(runner, launch, &reporting_blocks);
@@ -185,7 +185,7 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
     uint32_t polls = 0;
 
     mscclpp_group_wait_init(&wait, runner->group, what, args->bytes);
-    wait.pumped = runner->pump != NULL;
+    wait.is_pumped = runner->pump != NULL;
     while (!mscclpp_runner_has_ended(runner)) {
         double check_due = wait.next_check;
 

@@ -74,10 +74,10 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
     mscclpp_linger_t *linger = &runner->linger;
     uint32_t blocks = runner->group->on_twin ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
 
-    linger->always = strcmp(config->linger, "on") == 0;
-    linger->allowed = runner->device >= 0 && runner->device < DEVICES && (runner->group->size > 1 || spans) &&
-                      strcmp(config->linger, "off") != 0 &&
-                      (linger->always || (!runner->group->on_twin && !takes_turns && !runner->group->traced));
+    linger->is_always = strcmp(config->linger, "on") == 0;
+    linger->is_allowed = runner->device >= 0 && runner->device < DEVICES && (runner->group->size > 1 || spans) &&
+                         strcmp(config->linger, "off") != 0 &&
+                         (linger->is_always || (!runner->group->on_twin && !takes_turns && !runner->group->is_traced));
     linger->window_ns = (uint64_t)(config->linger_window * NS_PER_US);
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;
@@ -101,7 +101,7 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
     linger->may_cluster = config->linger_cluster && !runner->group->meet_first && !runner->shares_gpu;
     mscclpp_linger_history_init(&linger->history);
     mscclpp_debug("%s: kernels of small calls %s", runner->group->oob.label,
-                  linger->allowed ? "linger" : "do not linger");
+                  linger->is_allowed ? "linger" : "do not linger");
 }
 
 /*
@@ -121,7 +121,7 @@ static void make_leave(mscclpp_runner_t *runner)
  * Tells the team's lingering kernel to leave. Unless kernels linger side by side, also tells the kernel of the device's
  * owner, and makes this team the owner (`becomes_owner`) or none. Does not wait. The owner is stored atomically,
  * because mscclpp_linger_clear reads it without the lock. The caller has checked that the device's number is below
- * DEVICES (`allowed` implies it).
+ * DEVICES (`is_allowed` implies it).
  */
 static void replace_owner(mscclpp_runner_t *runner, bool becomes_owner)
 {
@@ -210,7 +210,7 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     const uint64_t bytes = mscclpp_bell_bytes(launch), units = (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
     uint64_t shard_units, slot_units;
 
-    if (!runner->linger.allowed || bytes > runner->linger.max_bytes) {
+    if (!runner->linger.is_allowed || bytes > runner->linger.max_bytes) {
         return false;
     }
     /* Lists of blocks are for one block of the kernel: several would read them one after another. */
@@ -361,7 +361,7 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner)
 {
     mscclpp_linger_t *linger = &runner->linger;
 
-    if (linger->allowed && linger->last_end > 0) {
+    if (linger->is_allowed && linger->last_end > 0) {
         const double gap_ns = 1e9 * (mscclpp_now() - linger->last_end);
 
         mscclpp_linger_history_note_call(&linger->history, gap_ns * AT_ONCE_PART < (double)linger->idle_ns);
@@ -387,7 +387,7 @@ static void note_kernel(mscclpp_linger_t *linger, bool was_missed)
  */
 static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *launch)
 {
-    return (linger->always || mscclpp_linger_history_says_stay(&linger->history)) &&
+    return (linger->is_always || mscclpp_linger_history_says_stay(&linger->history)) &&
            (launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || linger->unknown_streak < 2);
 }
 
@@ -522,7 +522,7 @@ void mscclpp_linger_note_end(mscclpp_runner_t *runner)
 
 mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner)
 {
-    if (!runner->linger.allowed) { /* no kernel has lingered, and the device's number may be out of range */
+    if (!runner->linger.is_allowed) { /* no kernel has lingered, and the device's number may be out of range */
         return MSCCLPP_OK;
     }
     pthread_mutex_lock(&lock);

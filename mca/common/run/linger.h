@@ -23,8 +23,8 @@ typedef struct mscclpp_runner mscclpp_runner_t;
 
 /* State of one team's lingering kernels. Only linger.c uses the fields. */
 typedef struct {
-    bool allowed;         /* the team's kernels may linger */
-    bool always;          /* kernels linger, whatever the history says */
+    bool is_allowed;      /* the team's kernels may linger */
+    bool is_always;       /* kernels linger, whatever the history says */
     uint64_t window_ns;   /* as in mscclpp_dev_linger_args_t */
     uint64_t idle_ns;     /* as in mscclpp_dev_linger_args_t */
     uint64_t max_bytes;   /* the maximum size of an operation that a lingering kernel may serve */

@@ -230,7 +230,7 @@ static void init_team(mscclpp_team_t *team, const mscclpp_team_params_t *params,
     team->group.warn_after = params->config->warn_after;
     team->group.checks_calls = params->config->check_calls;
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
-    team->group.traced = !team->group.on_twin && mscclpp_tool_traces_kernels();
+    team->group.is_traced = !team->group.on_twin && mscclpp_tool_traces_kernels();
     team->group.admission = params->admission != NULL ? params->admission : mscclpp_admission_process();
     /* Teams share engine memory only if one team of the process at a time makes a call. */
     team->calls_one_at_a_time = params->own_process && !calls_may_overlap;

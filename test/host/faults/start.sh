@@ -46,7 +46,7 @@ plant mapped-given-up-alone mapped mca/common/group/exchange.c mca/common/group/
 plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/renew.c \
     '/status = meet_ranks\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet_ranks.*//;b};x}'
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c \
-    's/may_take && !admission->slot_taken/may_take/'
+    's/may_take && !admission->is_slot_taken/may_take/'
 plant engines-without-slot shared mca/common/task/task.c mca/common/task/task.c \
     's/(usable && team->engine == NULL)\)/\1 \&\& 0)/'
 plant early-without-slot early mca/common/group/meeting.c mca/common/group/meeting.c \
