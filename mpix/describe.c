@@ -148,7 +148,7 @@ static int check_side(const call_t *call, const mpix_side_t *side, int sends)
     return check_elements(call->comm, side->count, side->type);
 }
 
-/* Puts the arguments of the send side into a call, except its buffer. set_recv does so for the receive side. */
+/* Puts the arguments of the send side into a call, except its buffer. */
 static void set_send(call_t *call, const mpix_side_t *send)
 {
     call->sendcount = (size_t)send->count;
@@ -158,6 +158,7 @@ static void set_send(call_t *call, const mpix_side_t *send)
     call->sendtypes = send->types;
 }
 
+/* Puts the arguments of the receive side into a call, except its buffer. */
 static void set_recv(call_t *call, const mpix_side_t *recv)
 {
     call->recvcount = (size_t)recv->count;

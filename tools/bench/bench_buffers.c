@@ -54,6 +54,7 @@ static long operand_at(const bench_operation_t *operation, int rank, size_t inde
     }
 }
 
+/* Returns what one operation makes of two exact integers. The values are such that nothing overflows. */
 static long combine_values(mscclpp_op_t op, long a, long b)
 {
     switch (op) {
@@ -118,6 +119,7 @@ static bool alloc_buffers(bench_buffers_t *buffers, const bench_env_t *env, char
     return true;
 }
 
+/* Frees what alloc_buffers has allocated. Memory on the stack belongs to the caller, and stays. */
 static void free_buffers(bench_buffers_t *buffers, const bench_env_t *env)
 {
     switch (buffers->memory) {

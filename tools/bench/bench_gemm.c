@@ -94,6 +94,7 @@ static size_t matrix_bytes(void)
     return sizeof(float) * (size_t)blas.size * (size_t)blas.size;
 }
 
+/* Frees the matrices, if there are any. A failure is only reported. */
 static void free_matrices(void)
 {
     cu_free_fn_t release = 0 != blas.matrices ? (cu_free_fn_t)bench_cuda_find("cuMemFree_v2") : NULL;

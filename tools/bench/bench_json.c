@@ -29,6 +29,7 @@ static void write_member(FILE *file, const char *name, const char *value)
     fprintf(file, ",\n");
 }
 
+/* Writes the member "between": the kernels between the calls, with the size of their matrices if they have any. */
 static void write_between(FILE *file, const bench_between_t *between)
 {
     fprintf(file, "  \"between\": {\"kind\": \"%s\", \"microseconds\": %.4g, \"calls\": %d, \"ahead\": %d",
@@ -39,6 +40,7 @@ static void write_between(FILE *file, const bench_between_t *between)
     fprintf(file, "},\n");
 }
 
+/* Writes what NCCL's times depend on: its version, its setting of NVLS, and how the program waits for its calls. */
 static void write_nccl(FILE *file, const bench_options_t *options)
 {
     const char *nvls = getenv("NCCL_NVLS_ENABLE");
@@ -71,6 +73,7 @@ static void write_parameters(FILE *file)
     fprintf(file, "\n  },\n");
 }
 
+/* Writes the number of nodes, and the host and the GPU of each rank. */
 static void write_ranks(FILE *file, const bench_env_t *env)
 {
     fprintf(file, "  \"nodes\": %d,\n  \"ranks\": [", env->nodes);

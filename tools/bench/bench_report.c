@@ -39,6 +39,7 @@ static void print_component(const bench_options_t *options)
     }
 }
 
+/* Says which kernels are between the calls, if any, and explains the column of what the calls add. */
 static void print_between(const bench_options_t *options)
 {
     const bench_between_t *between = &options->between;

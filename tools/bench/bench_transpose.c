@@ -307,6 +307,7 @@ static void report_header(const bench_report_t *report, int length)
     fflush(stdout);
 }
 
+/* Appends a member "<name>_us" to an object of the JSON file: the median of the rounds, and all of them. */
 static void json_times(FILE *file, const char *name, const bench_times_t *times)
 {
     fprintf(file, ", \"%s_us\": {\"median\": %.4f, \"rounds\": [", name, 1e6 * bench_times_median(times));

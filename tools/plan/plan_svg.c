@@ -155,6 +155,7 @@ static void draw_head(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_
                  "semaphores</tspan>  <tspan fill=\"#666666\">nop, barrier</tspan></text>\n");
 }
 
+/* Draws the row of each thread block of each rank: its label, and a line that the operations are drawn over. */
 static void draw_rows(FILE *out, const mscclpp_plan_t *plan)
 {
     for (uint32_t rank = 0; rank < plan->rank_count; ++rank) {

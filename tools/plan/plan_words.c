@@ -41,6 +41,7 @@ static void print_items(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, co
     }
 }
 
+/* Prints the peers of an operation, separated by commas, with the channel that leads to each. */
 static void print_peers(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {

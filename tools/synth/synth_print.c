@@ -227,6 +227,7 @@ static void print_point_json(FILE *out, const synth_point_t *point)
     fprintf(out, "]}");
 }
 
+/* Prints the front as one JSON object: what was asked for, the bounds, how the search ended, and each point. */
 static void print_front_json(FILE *out, const synth_topology_t *topology, synth_collective_t collective,
                              const synth_options_t *options, const synth_front_t *front, double seconds)
 {

@@ -73,6 +73,7 @@ static void draw_arrow(FILE *out, const synth_topology_t *topology, int from, in
                                : "link");
 }
 
+/* Draws the ranks as numbered dots, in the colour of their node. There are four colours, which repeat. */
 static void draw_ranks(FILE *out, const synth_topology_t *topology)
 {
     static const char *const colours[] = {"#e8eef6", "#f6eee0", "#e6f4e8", "#f2e6f4"};

@@ -312,6 +312,7 @@ static bool measure_size(tune_t *tune, int size, bool *is_done_p)
     return ok;
 }
 
+/* Prints what is measured, and the heads of the columns: the algorithms that can serve. Only rank 0 prints. */
 static void print_header(const tune_t *tune)
 {
     const bench_env_t *env = tune->env;
@@ -334,6 +335,7 @@ static void print_header(const tune_t *tune)
     fflush(stdout);
 }
 
+/* Prints the row of one size: the time of each algorithm, and the fastest. "-": not measured. Only rank 0 prints. */
 static void print_size(tune_t *tune, int size)
 {
     const tune_table_t *table = &tune->table;

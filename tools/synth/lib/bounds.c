@@ -248,6 +248,7 @@ static void raise_by_pairs(network_t *network, uint64_t set, synth_bound_t *boun
     }
 }
 
+/* Returns the set of the node's ranks: bit n for rank n. */
 static uint64_t ranks_of(const synth_topology_t *topology, int node)
 {
     uint64_t set = 0;

@@ -179,6 +179,7 @@ static bool read_entry(synth_cache_t *cache, const mscclpp_json_t *root)
     return true;
 }
 
+/* Empties the cache, and frees its schedules. */
 static void forget(synth_cache_t *cache)
 {
     for (int i = 0; i < cache->kept_count; ++i) {

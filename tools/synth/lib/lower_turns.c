@@ -97,6 +97,7 @@ int synth_turns_instances(const synth_layout_t *layout, int asked)
     return instances;
 }
 
+/* Returns the least power of two that is not less than `number`. */
 static int power_of_two(int number)
 {
     int power = 1;

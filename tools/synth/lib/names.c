@@ -47,6 +47,7 @@ static bool build_ring(synth_topology_t *topology, int ranks, int unused)
     return true;
 }
 
+/* Builds a line: each rank is joined with the next one, and the ends with one neighbour only. */
 static bool build_line(synth_topology_t *topology, int ranks, int unused)
 {
     (void)unused;
@@ -56,6 +57,7 @@ static bool build_line(synth_topology_t *topology, int ranks, int unused)
     return true;
 }
 
+/* Builds a full mesh: every two ranks are joined. */
 static bool build_mesh(synth_topology_t *topology, int ranks, int unused)
 {
     (void)unused;

@@ -170,6 +170,7 @@ static bool pack_trees(packing_t *packing, forest_t *forest)
     return true;
 }
 
+/* Returns the height of the highest tree, in steps; 0 without trees. */
 static int greatest_height(const forest_t *forest)
 {
     int height = 0;
