@@ -148,7 +148,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * Counts a queued operation as running in this block, before the operation does anything else; does nothing for others.
+ * Counts a queued operation as running in this block, before it sends or stores data; does nothing for others.
  * Called by all threads. Two queued operations of a team must not run at the same time, because they would use the same
  * flags and memory. mscclpp_dev_finish finds out whether they did.
  */
