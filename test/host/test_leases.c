@@ -11,6 +11,7 @@
 #include "mca/common/task/collective.h"
 #include "mca/common/team/lease.h"
 #include "test/host/jitter.h"
+#include "test/host/log_record.h"
 #include "test/host/parts.h"
 #include "test/host/process_state.h"
 #include "test/host/rank_threads.h"
@@ -28,7 +29,8 @@ static parts_options_t options;
 static mscclpp_gpu_ops_t counting;
 static int64_t large_held, large_most, large_made; /* chunks of device memory */
 
-static int per_node; /* ranks of a node; 0: one node has all */
+static int per_node;                /* ranks of a node; 0: one node has all */
+static __thread bool has_no_memory; /* this rank's thread gets no chunk */
 
 /*
  * A chunk has three halves of packets, the bulk area, the put area, and what counts. Over several nodes it has no put
@@ -45,7 +47,9 @@ static struct {
 
 static mscclpp_status_t count_alloc(int device, size_t size, void **address_p)
 {
-    const mscclpp_status_t status = mscclpp_gpu_twin_ops.device_alloc(device, size, address_p);
+    const mscclpp_status_t status = has_no_memory && is_chunk(size)
+                                        ? MSCCLPP_ERR_NO_MEMORY
+                                        : mscclpp_gpu_twin_ops.device_alloc(device, size, address_p);
     size_t i;
 
     if (status != MSCCLPP_OK || !is_chunk(size)) {
@@ -311,6 +315,60 @@ static void test_nodes(int scale)
     per_node = 0;
 }
 
+/*
+ * A team has lost its chunks to another one, which keeps them for good. One rank gets no other chunk, so the call fails
+ * on all ranks, of all nodes, and so does the next one. The other team goes on.
+ */
+static void use_refused(rank_t *rank)
+{
+    const bool refused = rank->rank == 1;
+    traffic_t loser, winner;
+    bool right;
+
+    rank->gpu = &counting;
+    traffic_open(&loser, create_team(rank), LARGE, USER_DEVICE);
+    traffic_open(&winner, create_team(rank), LARGE, USER_DEVICE);
+    (void)call(rank, &loser, LARGE);
+    meet_any(rank, false);
+    (void)call(rank, &winner, LARGE);
+    mscclpp_lease_retire(winner.team);
+    meet_any(rank, false);
+    (void)call(rank, &loser, SMALL); /* learns of the loss, and needs no chunk */
+    CHECK(loser.team->has_lost);
+    has_no_memory = refused;
+    CHECK_EQ(traffic_call(&loser, LARGE, &right), refused ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_PEER);
+    has_no_memory = false;
+    CHECK(traffic_call(&loser, SMALL, &right) != MSCCLPP_OK);
+    (void)call(rank, &winner, LARGE);
+    meet_any(rank, false);
+    traffic_close(&loser);
+    traffic_close(&winner);
+}
+
+/* Whoever has no memory names itself, in the one line about this call, and all memory is given back. */
+static void test_refused(int scale)
+{
+    mscclpp_config_t config;
+
+    (void)scale;
+    per_node = 2;
+    begin();
+    configure(&config, "auto", 0);
+    mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_WARN);
+    CHECK_EQ(run_ranks(MSCCLPP_LEASE_CHUNKS, &config, use_refused, NULL), 0);
+    mscclpp_team_finalize(1.0);
+    mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
+    CHECK_EQ(log_record_count(MSCCLPP_LOG_ERROR, "rank 1: no ", "of scratch in place of those"), 1);
+    CHECK_EQ(log_record_count(MSCCLPP_LOG_ERROR, "failed in an earlier call", ""), MSCCLPP_LEASE_CHUNKS);
+    CHECK_EQ(log_record_count(MSCCLPP_LOG_ERROR, "", ""), 1 + MSCCLPP_LEASE_CHUNKS);
+    CHECK_EQ(log_record_count(MSCCLPP_LOG_WARN, "", ""), 0);
+    if (unit_failed != 0) {
+        fprintf(stderr, "logged:\n%s", log_record_text());
+    }
+    CHECK_EQ(large_held, 0);
+    per_node = 0;
+}
+
 /* Large messages from buffer to buffer, by an all-reduce and by a broadcast. */
 static void use_mapped(rank_t *rank)
 {
@@ -347,8 +405,8 @@ static void test_mapped(int scale)
 }
 
 static const part_t parts[] = {
-    {"many", test_many},         {"packets", test_packets}, {"nodes", test_nodes},
-    {"together", test_together}, {"mapped", test_mapped},   {NULL, NULL},
+    {"many", test_many},     {"packets", test_packets}, {"nodes", test_nodes}, {"together", test_together},
+    {"mapped", test_mapped}, {"refused", test_refused}, {NULL, NULL},
 };
 
 int main(int argc, char **argv)

@@ -344,11 +344,16 @@ mscclpp_status_t mscclpp_team_reclaim(mscclpp_team_t *team, uint64_t bytes)
     team->given_up = larger.own; /* kept, because peers may still map it after an error */
     status = mscclpp_larger_exchange(team, bytes, &larger, &own_status, &all_succeeded);
     if (status == MSCCLPP_OK && !all_succeeded) {
-        status = own_status != MSCCLPP_OK ? own_status : MSCCLPP_ERR_PEER;
-        mscclpp_error("%s: rank %d: no %llu bytes of scratch in place of those that other communicators use (%s)",
-                      team->group.oob.label, team->group.members[team->group.rank],
-                      (unsigned long long)larger.layout.total,
-                      own_status != MSCCLPP_OK ? mscclpp_status_string(own_status) : "a peer has none");
+        const bool peer_failed = own_status == MSCCLPP_OK || own_status == MSCCLPP_ERR_PEER;
+
+        /* The rank without memory logs the error and tells all ranks. */
+        team->group.peer_failed = team->group.peer_failed || peer_failed;
+        status = peer_failed ? MSCCLPP_ERR_PEER : own_status;
+        mscclpp_log(peer_failed ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR,
+                    "%s: rank %d: no %llu bytes of scratch in place of those that other communicators use (%s)",
+                    team->group.oob.label, team->group.members[team->group.rank],
+                    (unsigned long long)larger.layout.total,
+                    peer_failed ? "a peer has none" : mscclpp_status_string(own_status));
     }
     if (status != MSCCLPP_OK) {
         mscclpp_larger_close(&larger);
