@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mca/common/algo/algo.h"
+#include "mca/common/algo/shape/tiles.h"
 
 #define KIB ((uint64_t)1024)
 
@@ -21,6 +22,13 @@ static inline void fill_protocol(mscclpp_protocol_t *protocol)
     protocol->scratch_size = 1024 * KIB;
     protocol->engine_scratch = 192 * 1024 * KIB;
     protocol->epoch_limit = (uint64_t)1 << 31;
+}
+
+/* So many nodes, with the slots that they have by default. */
+static inline void set_nodes(mscclpp_select_input_t *input, uint32_t nodes)
+{
+    input->nodes = nodes;
+    input->slot_size = mscclpp_tiles_slot_size(nodes, 14 * 1024 * KIB);
 }
 
 #endif

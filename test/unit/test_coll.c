@@ -235,7 +235,7 @@ static void test_ring(void)
     mscclpp_coll_choice_t choice;
     char text[512];
 
-    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, MIB, true), MSCCLPP_COLL_BY_NODES);
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, MIB, true), MSCCLPP_COLL_BY_NODES_HALVING);
     REQUIRE(mscclpp_coll_select(&input, MSCCLPP_COLL_ALLGATHER, 64 * MIB, false, true, &choice) == MSCCLPP_OK);
     CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_RING);
     CHECK_EQ(choice.exchange, MSCCLPP_DEV_NODES_RING);
@@ -248,7 +248,7 @@ static void test_ring(void)
     CHECK(text[7] == '\0' && memcmp(text + 8, text + 9, sizeof(text) - 9) == 0 && text[8] == 'x');
     CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHERV, 64 * MIB, true), MSCCLPP_COLL_BY_NODES_RING);
     CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLTOALL, 64 * MIB, true), MSCCLPP_COLL_BY_NODES);
-    CHECK_EQ(choose(&input, MSCCLPP_COLL_REDUCE_SCATTER, MIB, true), MSCCLPP_COLL_BY_NODES);
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_REDUCE_SCATTER, MIB, true), MSCCLPP_COLL_BY_NODES_HALVING);
     REQUIRE(mscclpp_coll_select(&input, MSCCLPP_COLL_REDUCE_SCATTER, 64 * MIB, true, true, &choice) == MSCCLPP_OK);
     CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_RING);
     CHECK_EQ(choice.exchange, MSCCLPP_DEV_NODES_RING);
@@ -282,14 +282,14 @@ static void test_ring(void)
     CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 64 * MIB, true), MSCCLPP_COLL_BY_NODES);
     input = many_nodes(8);
     input.is_one_host = true;
-    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 64 * MIB, true), MSCCLPP_COLL_BY_NODES);
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 64 * MIB, true), MSCCLPP_COLL_BY_NODES_HALVING);
     input.is_one_host = false;
     protocol.coll_algorithm[MSCCLPP_COLL_ALLGATHER] = MSCCLPP_COLL_BY_NODES;
     CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 64 * MIB, true), MSCCLPP_COLL_BY_NODES);
     protocol.coll_algorithm[MSCCLPP_COLL_ALLGATHER] = MSCCLPP_COLL_AUTO;
     /* With measured figures of a slow network, latencies weigh less. */
     input.transport = "verbs";
-    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 6 * MIB, true), MSCCLPP_COLL_BY_NODES);
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 6 * MIB, true), MSCCLPP_COLL_BY_NODES_HALVING);
     protocol.figures[mscclpp_cost_transport("verbs")] =
         (mscclpp_rule_figures_t){.is_given = 1, .latency = 3e-6, .overhead = 0.5e-6, .gap = 0.1e-6, .bandwidth = 1e9};
     CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 6 * MIB, true), MSCCLPP_COLL_BY_NODES_RING);
@@ -315,7 +315,7 @@ static void test_halving(void)
     CHECK(strstr(text, "over 256 nodes: nodes_halving; by the cost model nodes ") != NULL);
     CHECK(strstr(text, " us, nodes_halving ") != NULL);
     CHECK(choose(&input, MSCCLPP_COLL_ALLTOALL, 4 * KIB, true) != MSCCLPP_COLL_BY_NODES_HALVING);
-    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 64 * KIB, true), MSCCLPP_COLL_BY_NODES);
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 64 * KIB, true), MSCCLPP_COLL_BY_NODES_HALVING);
     input.dtype = MSCCLPP_DTYPE_BFLOAT16; /* would be rounded in each round */
     CHECK_EQ(choose(&input, MSCCLPP_COLL_REDUCE_SCATTER, 4 * KIB, true), MSCCLPP_COLL_BY_NODES);
     protocol.coll_algorithm[MSCCLPP_COLL_REDUCE_SCATTER] = MSCCLPP_COLL_BY_NODES_HALVING;
@@ -333,6 +333,7 @@ static void test_named(void)
         for (int algo = MSCCLPP_COLL_BY_NODES; algo < MSCCLPP_COLL_BY_END; ++algo) {
             const char *name = mscclpp_coll_algo_name((mscclpp_coll_algo_t)algo);
             mscclpp_select_input_t input = many_nodes(5);
+            int large;
 
             protocol.coll_algorithm[coll] = mscclpp_coll_algo_find_any(name);
             CHECK_EQ(protocol.coll_algorithm[coll], algo);
@@ -348,9 +349,12 @@ static void test_named(void)
                 continue;
             }
             CHECK_EQ(choose(&input, coll, 8, true), algo);
-            CHECK_EQ(choose(&input, coll, MIB, true), MSCCLPP_DEV_COLL_TREES(pattern) && algo != MSCCLPP_COLL_BY_NODES
-                                                          ? MSCCLPP_COLL_BY_NODES_TREES
-                                                          : MSCCLPP_COLL_BY_NODES);
+            /* Packets do not serve large blocks, for which the name changes nothing. */
+            large = choose(&input, coll, MIB, true);
+            protocol.coll_algorithm[coll] = algo == MSCCLPP_COLL_BY_NODES ? algo : MSCCLPP_COLL_AUTO;
+            CHECK_EQ(large, choose(&input, coll, MIB, true));
+            CHECK(algo != MSCCLPP_COLL_BY_NODES || large == MSCCLPP_COLL_BY_NODES);
+            protocol.coll_algorithm[coll] = algo;
             protocol.nodes_fanout = 1;
             CHECK_EQ(choose(&input, coll, 8, true),
                      algo == MSCCLPP_COLL_BY_NODES ? MSCCLPP_COLL_BY_NODES : MSCCLPP_COLL_BY_NODES_ROUNDS);
@@ -440,60 +444,94 @@ static void test_rules_between(void)
     CHECK_TEXT(reduced.algo->name, "nodes_packets");
 }
 
-/*
- * Over trees, mscclpp_sim takes the tiles that the kernels get with the sizes by default, and they fit the set of the
- * exchange area and the rows of the scratch.
- */
-static void check_tiles_over_trees(mscclpp_coll_t coll, uint32_t nodes, uint32_t ranks, uint64_t bytes)
+static mscclpp_tiles_place_t default_place(uint32_t nodes, uint32_t ranks)
 {
-    const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern(coll);
-    const mscclpp_tiles_t simulated = mscclpp_tiles_over_trees((int)pattern, nodes, ranks, bytes);
-    const uint64_t places = pattern == MSCCLPP_DEV_BCAST ? 1 : 3, rows = pattern == MSCCLPP_DEV_BCAST ? 2 : ranks + 2;
+    return (mscclpp_tiles_place_t){.nodes = nodes, .ranks = ranks, .scratch_size = 16 * MIB, .exchange_size = 16 * MIB};
+}
+
+static mscclpp_select_input_t gpus_of_nodes(uint32_t nodes, uint32_t ranks)
+{
     mscclpp_select_input_t input = gpus(ranks);
-    mscclpp_coll_choice_t choice;
 
     input.nodes = nodes;
     input.all_ranks = nodes * ranks;
     input.shards = input.max_node_ranks = ranks;
     input.slot_size = mscclpp_tiles_slot_size(nodes, 14 * MIB);
-    protocol.coll_algorithm[coll] = MSCCLPP_COLL_BY_NODES_TREES;
+    return input;
+}
+
+/*
+ * mscclpp_sim takes the tiles that kernels get with the sizes by default. Over trees they fit the set of the exchange
+ * area and the rows of the scratch.
+ */
+static void check_tiles(mscclpp_coll_t coll, mscclpp_coll_algo_t algo, mscclpp_dev_nodes_pattern_t exchange,
+                        uint32_t nodes, uint32_t ranks, uint64_t bytes)
+{
+    const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern(coll);
+    const mscclpp_tiles_place_t place = default_place(nodes, ranks);
+    const mscclpp_tiles_way_t way = {.pattern = (int)pattern, .exchange = exchange};
+    const uint64_t places = pattern == MSCCLPP_DEV_BCAST ? 1 : 3, rows = pattern == MSCCLPP_DEV_BCAST ? 2 : ranks + 2;
+    const uint64_t blocks = pattern == MSCCLPP_DEV_ALLTOALL ? ranks : 1;
+    const mscclpp_select_input_t input = gpus_of_nodes(nodes, ranks);
+    mscclpp_coll_choice_t choice;
+    mscclpp_tiles_t simulated;
+
+    protocol.coll_algorithm[coll] = algo;
+    if (!mscclpp_tiles_between(&place, &way, bytes, &simulated)) {
+        CHECK(algo != MSCCLPP_COLL_BY_NODES ||
+              mscclpp_coll_select(&input, coll, bytes, false, true, &choice) != MSCCLPP_OK);
+        return;
+    }
     REQUIRE(mscclpp_coll_select(&input, coll, bytes, false, true, &choice) == MSCCLPP_OK);
-    CHECK_EQ(choice.exchange, MSCCLPP_DEV_NODES_TREES);
-    CHECK_EQ(choice.tile, simulated.bytes);
+    CHECK_EQ(choice.exchange, exchange);
+    CHECK_EQ(choice.tile * blocks, simulated.bytes);
     CHECK_EQ(2 * choice.nblocks, simulated.under_way);
-    CHECK(places * (choice.tile + MSCCLPP_DEV_UNIT) <= (nodes + 1) * input.slot_size);
-    CHECK(choice.nblocks * 3 * rows * (choice.tile + MSCCLPP_DEV_UNIT) <= layout.bulk_size);
-    CHECK(choice.tile >= 8 * KIB && choice.tile <= 256 * KIB);
+    if (exchange == MSCCLPP_DEV_NODES_TREES) {
+        CHECK(places * (choice.tile + MSCCLPP_DEV_UNIT) <= (nodes + 1) * input.slot_size);
+        CHECK(choice.nblocks * 3 * rows * (choice.tile + MSCCLPP_DEV_UNIT) <= layout.bulk_size);
+        CHECK(choice.tile >= 8 * KIB && choice.tile <= 256 * KIB);
+    }
 }
 
 /* The same in an all-reduce, whose kernel computes the size of its tiles itself. */
-static void check_tiles_of_allreduce(uint32_t nodes, uint32_t ranks, uint64_t bytes)
+static void check_tiles_of_allreduce(mscclpp_dev_nodes_pattern_t exchange, const mscclpp_algo_t *algo, uint32_t nodes,
+                                     uint32_t ranks, uint64_t bytes)
 {
-    const mscclpp_tiles_t simulated = mscclpp_tiles_over_trees(-1, nodes, ranks, bytes);
-    mscclpp_select_input_t input = gpus(ranks);
+    const mscclpp_tiles_place_t place = default_place(nodes, ranks);
+    const mscclpp_tiles_way_t way = {.pattern = -1, .exchange = exchange};
+    mscclpp_select_input_t input = gpus_of_nodes(nodes, ranks);
     mscclpp_choice_t choice;
+    mscclpp_tiles_t simulated;
 
     input.bytes = bytes;
-    input.nodes = nodes;
-    input.shards = input.max_node_ranks = ranks;
-    input.slot_size = mscclpp_tiles_slot_size(nodes, 14 * MIB);
     input.dtype = MSCCLPP_DTYPE_FLOAT32;
-    REQUIRE(mscclpp_select_shape(&input, &mscclpp_algo_allreduce_nodes_trees, &choice) == MSCCLPP_OK);
+    REQUIRE(mscclpp_select_shape(&input, algo, &choice) == MSCCLPP_OK);
+    REQUIRE(mscclpp_tiles_between(&place, &way, bytes, &simulated));
     CHECK_EQ(simulated.bytes,
              MSCCLPP_DEV_UNIT * MSCCLPP_DEV_NODES_TILE(layout.bulk_size, choice.nblocks, ranks,
-                                                       MSCCLPP_DEV_NODES_TREES_ROOM(nodes, input.slot_size)));
-    CHECK(simulated.under_way >= 3 * choice.nblocks && simulated.under_way <= 7 * choice.nblocks);
+                                                       MSCCLPP_DEV_NODES_ROOM(exchange, nodes, input.slot_size, 0, 1)));
+    CHECK_EQ(simulated.under_way % choice.nblocks, 0);
+    CHECK(simulated.under_way >= 2 * choice.nblocks && simulated.under_way <= 7 * choice.nblocks);
 }
 
-static void test_tiles_over_trees(void)
+static void test_tiles(void)
 {
-    static const uint32_t nodes[] = {2, 3, 8, 64, 257, 1000, 4096}, ranks[] = {1, 3, 8};
+    static const uint32_t nodes[] = {2, 3, 8, 64, 257, 1000, 4096}, ranks[] = {1, 3, 8, 64};
 
-    for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]) * 3; ++i) {
+    for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]) * 4; ++i) {
+        const uint32_t n = nodes[i / 4], r = ranks[i % 4];
+
         for (uint64_t bytes = 100 * KIB; bytes < 1000 * MIB; bytes *= 7) {
-            check_tiles_over_trees(MSCCLPP_COLL_BCAST, nodes[i / 3], ranks[i % 3], bytes);
-            check_tiles_over_trees(MSCCLPP_COLL_REDUCE, nodes[i / 3], ranks[i % 3], bytes);
-            check_tiles_of_allreduce(nodes[i / 3], ranks[i % 3], bytes);
+            check_tiles(MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_BY_NODES, MSCCLPP_DEV_NODES_DIRECT, n, r, bytes);
+            check_tiles(MSCCLPP_COLL_ALLTOALL, MSCCLPP_COLL_BY_NODES, MSCCLPP_DEV_NODES_DIRECT, n, r, bytes);
+            check_tiles_of_allreduce(MSCCLPP_DEV_NODES_DIRECT, &mscclpp_algo_allreduce_nodes, n, r, bytes);
+            check_tiles_of_allreduce(MSCCLPP_DEV_NODES_SPLIT, &mscclpp_algo_allreduce_nodes_split, n, r, bytes);
+            check_tiles_of_allreduce(MSCCLPP_DEV_NODES_RING, &mscclpp_algo_allreduce_nodes_ring, n, r, bytes);
+            check_tiles_of_allreduce(MSCCLPP_DEV_NODES_TREES, &mscclpp_algo_allreduce_nodes_trees, n, r, bytes);
+            if (r <= 8) {
+                check_tiles(MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_NODES_TREES, MSCCLPP_DEV_NODES_TREES, n, r, bytes);
+                check_tiles(MSCCLPP_COLL_REDUCE, MSCCLPP_COLL_BY_NODES_TREES, MSCCLPP_DEV_NODES_TREES, n, r, bytes);
+            }
         }
     }
 }
@@ -511,6 +549,6 @@ int main(void)
     test_rules_between();
     test_named();
     test_rounds();
-    test_tiles_over_trees();
+    test_tiles();
     return unit_end();
 }

@@ -1,4 +1,5 @@
 /* The selector: a pure function of the message, the ranks, the settings and the rules. */
+#include "mca/common/algo/allreduce/between.h"
 #include "mca/common/algo/allreduce/thresholds.h"
 #include "mca/common/algo/schedule/cost.h"
 #include "mca/common/algo/select.h"
@@ -14,29 +15,51 @@ static const char *selected(mscclpp_select_input_t *input, uint64_t bytes)
     return mscclpp_select_allreduce(input, &choice) == MSCCLPP_OK ? choice.algo->name : "nothing";
 }
 
+/* What the cost model says is fastest, in the kernels' tiles, between nodes that are not on one host. */
+static const char *fastest(mscclpp_select_input_t *input, uint64_t bytes)
+{
+    static const struct {
+        const char *name;
+        mscclpp_dev_nodes_pattern_t pattern;
+        uint32_t nodes; /* from so many on */
+    } ways[] = {{"nodes", MSCCLPP_DEV_NODES_DIRECT, 2},
+                {"nodes_split", MSCCLPP_DEV_NODES_SPLIT, 2},
+                {"nodes_ring", MSCCLPP_DEV_NODES_RING, 4},
+                {"nodes_halving", MSCCLPP_DEV_NODES_HALVING, 2},
+                {"nodes_trees", MSCCLPP_DEV_NODES_TREES, 3}};
+    size_t i, best = 0;
+
+    input->bytes = bytes;
+    for (i = 1; i < sizeof(ways) / sizeof(ways[0]); ++i) {
+        if (input->nodes >= ways[i].nodes &&
+            mscclpp_between_cost(input, ways[i].pattern) < mscclpp_between_cost(input, ways[best].pattern)) {
+            best = i;
+        }
+    }
+    return ways[best].name;
+}
+
 /*
- * The cost model takes halving for powers of two from 4 on, and for other numbers a ring, where each node has some 4
- * MiB of a shard to combine; for all types but 16-bit floats.
+ * What is chosen is the fastest by the cost model, for any number of nodes. Where nodes have two ranks, that is halving
+ * for large messages of 4, 8, 16 and 32 nodes, and a ring of five.
  */
 static void test_links(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
 {
     static const mscclpp_dtype_t narrow[] = {MSCCLPP_DTYPE_FLOAT16, MSCCLPP_DTYPE_BFLOAT16};
+    uint32_t nodes;
+    uint64_t bytes;
     int i, rings = 0;
 
-    for (input->nodes = 2; input->nodes <= MSCCLPP_DEV_MAX_RANKS / 2; ++input->nodes) {
-        const uint64_t parts = (uint64_t)input->shards * input->nodes;
-
-        const bool halved = input->nodes >= 4 && (input->nodes & (input->nodes - 1)) == 0;
-
-        CHECK_TEXT(selected(input, parts * 3072 * KIB), input->nodes == 2 ? "nodes"
-                                                        : halved          ? "nodes_halving"
-                                                                          : "nodes_split");
-        CHECK_TEXT(selected(input, parts * 6144 * KIB), input->nodes == 2   ? "nodes"
-                                                        : halved            ? "nodes_halving"
-                                                        : input->nodes == 3 ? "nodes_split"
-                                                                            : "nodes_ring");
+    for (nodes = 2; nodes <= MSCCLPP_DEV_MAX_RANKS / 2; ++nodes) {
+        set_nodes(input, nodes);
+        for (bytes = 17 * KIB; bytes < (uint64_t)1 << 34; bytes *= 3) {
+            CHECK_TEXT(selected(input, bytes), fastest(input, bytes));
+        }
+        if (nodes == 2 || (nodes & (nodes - 1)) == 0) {
+            CHECK_TEXT(selected(input, (uint64_t)1 << 30), nodes == 2 ? "nodes" : "nodes_halving");
+        }
     }
-    input->nodes = 5;
+    set_nodes(input, 5);
     for (input->dtype = 0; input->dtype < MSCCLPP_DTYPE_LAST; ++input->dtype) {
         rings += strcmp(selected(input, (uint64_t)1 << 33), "nodes_ring") == 0;
     }
@@ -48,7 +71,8 @@ static void test_links(mscclpp_select_input_t *input, mscclpp_protocol_t *protoc
     /* Whoever gives a size means any number of nodes; a size for splitting is none for rings. */
     protocol->nodes_ring_min = 200 * KIB;
     protocol->nodes_split_min = 300 * KIB;
-    for (input->nodes = 2; input->nodes <= 4; ++input->nodes) {
+    for (nodes = 2; nodes <= 4; ++nodes) {
+        set_nodes(input, nodes);
         input->dtype = MSCCLPP_DTYPE_FLOAT32;
         CHECK_TEXT(selected(input, 200 * KIB - 1), "nodes");
         CHECK_TEXT(selected(input, 200 * KIB), "nodes_ring");
@@ -76,7 +100,7 @@ static void test_model(mscclpp_select_input_t *input)
     char text[512];
     size_t i;
 
-    input->nodes = 4;
+    set_nodes(input, 4);
     for (i = 0; i < sizeof(transports) / sizeof(transports[0]); ++i) {
         uint64_t bytes = 17 * KIB;
 
@@ -110,34 +134,34 @@ static void test_model(mscclpp_select_input_t *input)
 static void test_spanning(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
 {
     protocol->algorithm = -1;
+    input->on_twin = false;
     input->shards = input->max_node_ranks = 2;
-    input->slot_size = 4096;
     input->packet_units = 4096;
-    input->nodes = 2;
+    set_nodes(input, 2);
     CHECK_TEXT(selected(input, 16 * KIB), "nodes_packets");
     CHECK_TEXT(selected(input, 16 * KIB + 1), "nodes");
     CHECK_TEXT(selected(input, (uint64_t)1 << 33), "nodes");
-    input->nodes = 4;
+    set_nodes(input, 4);
     CHECK_TEXT(selected(input, 16 * KIB), "nodes_packets");
     CHECK_TEXT(selected(input, 100 * KIB), "nodes");
     CHECK_TEXT(selected(input, 200 * KIB), "nodes_split");
-    CHECK_TEXT(selected(input, (uint64_t)1 << 24), "nodes_split");
+    CHECK_TEXT(selected(input, (uint64_t)1 << 24), "nodes_halving");
     test_links(input, protocol);
     test_model(input);
-    input->nodes = 16;
+    set_nodes(input, 16);
     CHECK_TEXT(selected(input, 1 * KIB), "nodes_packets");
-    input->nodes = 64;
+    set_nodes(input, 64);
     CHECK_TEXT(selected(input, 1 * KIB), "nodes_doubling");
-    input->nodes = 16;
+    set_nodes(input, 16);
     input->transport = "shm";
     CHECK_TEXT(selected(input, 1 * KIB), "nodes_doubling");
     input->dtype = MSCCLPP_DTYPE_FLOAT16;
     CHECK_TEXT(selected(input, 1 * KIB), "nodes_packets");
     input->dtype = MSCCLPP_DTYPE_INT8;
-    input->nodes = 15;
+    set_nodes(input, 15);
     CHECK_TEXT(selected(input, 1 * KIB), "nodes_packets");
     input->transport = NULL;
-    input->nodes = 4;
+    set_nodes(input, 4);
     protocol->nodes_packets_max = 1000;
     protocol->nodes_split_min = 5000;
     CHECK_TEXT(selected(input, 1000), "nodes_packets");
@@ -277,13 +301,12 @@ static void test_forced(mscclpp_select_input_t *input, mscclpp_protocol_t *proto
         CHECK_TEXT(selected(input, (uint64_t)1 << 33),
                    mscclpp_algos[i]->spans_nodes ? "zerocopy" : mscclpp_algos[i]->name);
         /* Over several nodes only what spans them does, and packets only where there is a slot for them. */
-        input->nodes = 2;
+        set_nodes(input, 2);
         input->shards = input->max_node_ranks = 3;
-        input->slot_size = 4096;
         input->packet_units = 100;
         CHECK_TEXT(selected(input, 1), mscclpp_algos[i]->spans_nodes ? mscclpp_algos[i]->name : "nodes_packets");
         CHECK_TEXT(selected(input, (uint64_t)1 << 33),
-                   mscclpp_algos[i]->spans_nodes ? mscclpp_algos[i]->name : "nodes");
+                   mscclpp_algos[i]->spans_nodes ? mscclpp_algos[i]->name : fastest(input, (uint64_t)1 << 33));
         input->packet_units = 0;
         CHECK_TEXT(selected(input, 1),
                    mscclpp_algos[i]->spans_nodes && mscclpp_algos[i]->fallback == NULL ? mscclpp_algos[i]->name

@@ -4,12 +4,20 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/algo/shape/tiles.h"
 #include "tools/sim/sim.h"
 #include "tools/sim/sim_options.h"
+
+/* The tiles and lanes of schedules that kernels carry out with packets alone. */
+#define TILE ((uint64_t)4 << 20)
+#define LANES 4u
+
+/* The most bytes that an owner of a shard sends to another node as packets (mca/common/algo). */
+#define PACKETS_MAX (8 << 10)
 
 static const char help[] =
     "Usage: mscclpp_sim [OPTION]...\n"
@@ -26,8 +34,11 @@ static const char help[] =
     "      --radix N             of tree and bruck, 2 to 64 (default 2)\n"
     "      --fanout N            messages that a node sends ahead of those it has received (direct, split); 0: any\n"
     "                            number (default)\n"
-    "      --tile SIZE           bytes of a block that travel at once (default 4m; trees at most the kernel's)\n"
-    "      --lanes N             tiles that a rank has under way, 1 to 16 (default 4)\n"
+    "      --tile SIZE           bytes of a block that travel at once (default: as the kernel has them)\n"
+    "      --lanes N             tiles that a rank has under way, 1 to 16 (default: as many as the kernel has)\n"
+    "      --scratch SIZE, --exchange SIZE\n"
+    "                            coll_mscclpp_scratch_size and coll_mscclpp_exchange_size, which bound the kernel's\n"
+    "                            tiles (default 16m)\n"
     "\n"
     "  -w, --network NAME        full (default), fat-tree or dragonfly\n"
     "      --group N             nodes of a leaf switch or of a group (default 32)\n"
@@ -99,32 +110,66 @@ static bool read_arguments(int argc, char **argv, sim_arguments_t *arguments, in
     return ok && sim_check_arguments(arguments);
 }
 
-/* Over trees, sets the bytes of a tile to at most those of the kernel, and the tiles under way to at least as many. */
-static void take_tiles(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kind, uint32_t nodes, uint64_t bytes,
-                       sim_run_t *run)
-{
-    if (kind == MSCCLPP_SCHEDULE_TREES && nodes > 1) {
-        const mscclpp_tiles_t tiles = mscclpp_tiles_over_trees(arguments->pattern, nodes, run->ranks, bytes);
+/* How the kernels exchange tiles in a kind of schedule; -1: they do not. */
+static const int exchanges[MSCCLPP_SCHEDULE_LAST] = {[MSCCLPP_SCHEDULE_DIRECT] = MSCCLPP_DEV_NODES_DIRECT,
+                                                     [MSCCLPP_SCHEDULE_SPLIT] = MSCCLPP_DEV_NODES_SPLIT,
+                                                     [MSCCLPP_SCHEDULE_RING] = MSCCLPP_DEV_NODES_RING,
+                                                     [MSCCLPP_SCHEDULE_DOUBLING] = -1,
+                                                     [MSCCLPP_SCHEDULE_HALVING] = MSCCLPP_DEV_NODES_HALVING,
+                                                     [MSCCLPP_SCHEDULE_TREE] = -1,
+                                                     [MSCCLPP_SCHEDULE_BRUCK] = -1,
+                                                     [MSCCLPP_SCHEDULE_TREES] = MSCCLPP_DEV_NODES_TREES};
 
-        run->tile = tiles.bytes < run->tile ? tiles.bytes : run->tile;
-        run->lanes = tiles.under_way > run->lanes ? tiles.under_way : run->lanes;
-        run->figures.tile = (double)run->tile;
-        run->figures.lanes = run->lanes;
-    }
+/* Returns true if what an owner of a shard sends to another node is so little that packets carry it. */
+static bool fits_packets(const sim_arguments_t *arguments, uint32_t nodes, uint64_t bytes)
+{
+    return mscclpp_cost_load(arguments->pattern, nodes, arguments->run.ranks, bytes, true).block <= PACKETS_MAX;
 }
 
-/* Returns the seconds that the cost model estimates for a schedule. */
+/*
+ * Sets the tiles of a run: those of the kernel, unless --tile and --lanes replace them. For packets, they are TILE and
+ * LANES. Returns false if the areas have no room for tiles, so that kernels cannot serve the call in this way. With
+ * --tile, there always is room.
+ */
+static bool take_tiles(const sim_arguments_t *arguments, const mscclpp_schedule_t *schedule, uint64_t bytes,
+                       sim_run_t *run)
+{
+    const bool by_packets = exchanges[schedule->kind] < 0 || (schedule->kind == MSCCLPP_SCHEDULE_DIRECT &&
+                                                              fits_packets(arguments, schedule->nodes, bytes));
+    const mscclpp_tiles_place_t place = {.nodes = schedule->nodes,
+                                         .ranks = run->ranks,
+                                         .scratch_size = arguments->scratch_size,
+                                         .exchange_size = arguments->exchange_size};
+    const mscclpp_tiles_way_t way = {.pattern = arguments->pattern,
+                                     .exchange = (mscclpp_dev_nodes_pattern_t)exchanges[schedule->kind],
+                                     .parts = schedule->blocks,
+                                     .places = schedule->places};
+    mscclpp_tiles_t tiles = {.bytes = TILE, .under_way = LANES};
+
+    if (!by_packets && schedule->nodes > 1 && !mscclpp_tiles_between(&place, &way, bytes, &tiles) &&
+        arguments->tile == 0) {
+        return false;
+    }
+    run->tile = arguments->tile != 0 ? arguments->tile : tiles.bytes;
+    run->lanes = arguments->lanes != 0 ? arguments->lanes : tiles.under_way;
+    run->figures.tile = (double)run->tile;
+    run->figures.lanes = run->lanes;
+    return true;
+}
+
+/* Returns the seconds that the cost model estimates for a schedule, or HUGE_VAL if there is no room for its tiles. */
 static double estimate(const sim_arguments_t *arguments, const mscclpp_schedule_t *schedule, uint64_t bytes)
 {
     sim_run_t run = arguments->run;
 
-    take_tiles(arguments, schedule->kind, schedule->nodes, bytes, &run);
-    return mscclpp_cost_estimate(&run.figures, schedule, run.ranks, bytes);
+    return take_tiles(arguments, schedule, bytes, &run)
+               ? mscclpp_cost_estimate(&run.figures, schedule, run.ranks, bytes)
+               : HUGE_VAL;
 }
 
 /*
- * Returns the kind of schedule for which the cost model estimates the shortest time, among the kinds that serve the
- * collective. Returns the direct schedule if no kind serves it.
+ * Returns the kind of schedule for which the cost model estimates the shortest time, among the kinds in which kernels
+ * can serve the call. Returns the direct schedule if there is none.
  */
 static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, uint32_t nodes, uint64_t bytes)
 {
@@ -135,7 +180,8 @@ static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, 
     for (kind = 0; kind < MSCCLPP_SCHEDULE_LAST; ++kind) {
         mscclpp_schedule_t schedule;
 
-        if (mscclpp_schedule_init(&schedule, (mscclpp_schedule_kind_t)kind, arguments->pattern, nodes,
+        if ((exchanges[kind] >= 0 || fits_packets(arguments, nodes, bytes)) &&
+            mscclpp_schedule_init(&schedule, (mscclpp_schedule_kind_t)kind, arguments->pattern, nodes,
                                   arguments->root < nodes ? arguments->root : 0, arguments->fanout, arguments->radix)) {
             const double cost = estimate(arguments, &schedule, bytes);
 
@@ -150,8 +196,9 @@ static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, 
 
 /*
  * Simulates one kind of schedule and appends a row. The caller has allocated room for the row. If this kind does not
- * serve the collective, appends no row and returns 0. Returns 0 for success. Returns, after a message on standard
- * error, 1 if memory runs out, and 2 if --tile is so small that the tiles of a block exceed a 16-bit counter.
+ * serve the collective, or has no room for its tiles, appends no row and returns 0. Returns 0 for success. Returns,
+ * after a message on standard error, 1 if memory runs out, and 2 if --tile is so small that the tiles of a block exceed
+ * a 16-bit counter.
  */
 static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kind, uint32_t nodes, uint64_t bytes,
                    sim_row_t *rows, size_t *count_p)
@@ -166,12 +213,16 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
                                arguments->radix)) {
         return 0;
     }
-    take_tiles(arguments, kind, nodes, bytes, &row->run);
-    /* The kernel's tiles may be too many to count. */
-    if (block / (double)row->run.tile >= UINT16_MAX) {
-        row->run.tile = arguments->run.tile;
+    if (!take_tiles(arguments, &row->run.schedule, bytes, &row->run)) {
+        return 0;
     }
-    /* The simulation counts the messages of a slot, one for each tile, in 16 bits. */
+    /*
+     * The simulation counts the messages of a slot, one for each tile, in 16 bits. If the kernel has more tiles, they
+     * are taken to be longer.
+     */
+    if (arguments->tile == 0 && block / (double)row->run.tile >= UINT16_MAX) {
+        row->run.tile = ((uint64_t)(block / (UINT16_MAX - 1)) + MSCCLPP_DEV_UNIT) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT;
+    }
     if (block / (double)row->run.tile >= UINT16_MAX + 1) {
         fprintf(stderr, "mscclpp_sim: --tile is %llu; allowed for %llu bytes are at least %.0f\n",
                 (unsigned long long)row->run.tile, (unsigned long long)bytes, block / UINT16_MAX + 1);
@@ -267,7 +318,9 @@ int main(int argc, char **argv)
     }
     status = simulate_all(&arguments, rows, &count);
     if (status == 0 && count == 0) {
-        fprintf(stderr, "mscclpp_sim: none of these algorithms serves %s\n", sim_pattern_name(arguments.pattern));
+        fprintf(stderr, "mscclpp_sim: none of these algorithms serves %s with --scratch %llu and --exchange %llu\n",
+                sim_pattern_name(arguments.pattern), (unsigned long long)arguments.scratch_size,
+                (unsigned long long)arguments.exchange_size);
         status = 2;
     }
     if (status == 0 && arguments.prints_json) {

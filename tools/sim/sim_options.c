@@ -6,27 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/base/config.h"
+
 #define US 1e-6 /* microsecond in seconds */
 #define GB 1e9  /* gigabyte in bytes */
 
 /* Sets the defaults that --help names. A figure of -1 means that the command line does not set it. */
 void sim_default_arguments(sim_arguments_t *arguments)
 {
+    mscclpp_config_t config;
     size_t i;
 
-    *arguments = (sim_arguments_t){.pattern = MSCCLPP_SCHEDULE_ALLREDUCE,
-                                   .wants_auto = true,
-                                   .transport = "verbs",
-                                   .nodes = {.value = {8}, .count = 1},
-                                   .bytes = {.value = {8}, .count = 1},
-                                   .run = {.ranks = 8,
-                                           .tile = (uint64_t)4 << 20,
-                                           .lanes = 4,
-                                           .group = 32,
-                                           .taper = 1,
-                                           .late_by = 100 * US,
-                                           .dead_node = -1,
-                                           .seed = 1}};
+    mscclpp_config_init(&config);
+    *arguments = (sim_arguments_t){
+        .pattern = MSCCLPP_SCHEDULE_ALLREDUCE,
+        .wants_auto = true,
+        .transport = "verbs",
+        .nodes = {.value = {8}, .count = 1},
+        .bytes = {.value = {8}, .count = 1},
+        .scratch_size = config.scratch_size,
+        .exchange_size = config.exchange_size,
+        .run = {.ranks = 8, .group = 32, .taper = 1, .late_by = 100 * US, .dead_node = -1, .seed = 1}};
     for (i = 0; i < sizeof(arguments->figures) / sizeof(arguments->figures[0]); ++i) {
         arguments->figures[i] = -1;
     }
@@ -268,9 +268,13 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
     case SIM_OPTION_FANOUT:
         return take_uint32(name, value, 0, SIM_MAX_NODES, &arguments->fanout);
     case SIM_OPTION_TILE:
-        return take_whole(name, value, true, MSCCLPP_DEV_UNIT, (uint64_t)1 << 40, &run->tile);
+        return take_whole(name, value, true, MSCCLPP_DEV_UNIT, (uint64_t)1 << 40, &arguments->tile);
     case SIM_OPTION_LANES:
-        return take_uint32(name, value, 1, 16, &run->lanes);
+        return take_uint32(name, value, 1, 16, &arguments->lanes);
+    case SIM_OPTION_SCRATCH:
+        return take_whole(name, value, true, (uint64_t)1 << 20, (uint64_t)1 << 30, &arguments->scratch_size);
+    case SIM_OPTION_EXCHANGE:
+        return take_whole(name, value, true, (uint64_t)1 << 16, (uint64_t)1 << 30, &arguments->exchange_size);
     case SIM_OPTION_GROUP:
         return take_uint32(name, value, 1, SIM_MAX_NODES, &run->group);
     case SIM_OPTION_TAPER:
@@ -363,8 +367,6 @@ bool sim_check_arguments(sim_arguments_t *arguments)
     override_figure(arguments, SIM_OPTION_BANDWIDTH, GB, &figures->bandwidth);
     override_figure(arguments, SIM_OPTION_NODE_LATENCY, US, &figures->node_latency);
     override_figure(arguments, SIM_OPTION_NODE_BANDWIDTH, GB, &figures->node_bandwidth);
-    figures->tile = (double)arguments->run.tile;
-    figures->lanes = arguments->run.lanes;
     if (arguments->figures[SIM_OPTION_RAILS] >= 0) {
         figures->rails = (uint32_t)arguments->figures[SIM_OPTION_RAILS];
     }

@@ -14,6 +14,8 @@
     X("fanout", FANOUT)                                                                                                \
     X("tile", TILE)                                                                                                    \
     X("lanes", LANES)                                                                                                  \
+    X("scratch", SCRATCH)                                                                                              \
+    X("exchange", EXCHANGE)                                                                                            \
     X("group", GROUP)                                                                                                  \
     X("taper", TAPER)                                                                                                  \
     X("rails", RAILS)                                                                                                  \
@@ -52,13 +54,16 @@ typedef struct {
 } sim_list_t;
 
 typedef struct {
-    sim_run_t run; /* everything but the schedule and the bytes, which add_row sets */
+    sim_run_t run; /* everything but the schedule, the bytes and the tiles, which add_row sets */
     int pattern;
     uint32_t root, fanout, radix;
     sim_list_t nodes, bytes;
-    bool kinds[MSCCLPP_SCHEDULE_LAST]; /* the schedules that --algorithm names */
-    bool wants_auto;                   /* --algorithm names auto, or was not given */
-    bool has_taper;                    /* --taper was given */
+    bool kinds[MSCCLPP_SCHEDULE_LAST];    /* the schedules that --algorithm names */
+    bool wants_auto;                      /* --algorithm names auto, or was not given */
+    bool has_taper;                       /* --taper was given */
+    uint64_t scratch_size, exchange_size; /* the component's parameters */
+    uint64_t tile;                        /* --tile; 0: not given */
+    uint32_t lanes;                       /* --lanes; 0: not given */
     bool prints_traffic, prints_json;
     const char *picture; /* path; NULL: none */
     const char *transport;

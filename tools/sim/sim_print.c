@@ -135,7 +135,8 @@ void sim_print_json(FILE *out, const sim_row_t *rows, size_t count)
         fprintf(out, "%s\n  {\"collective\": \"%s\", \"algorithm\": \"%s\", \"nodes\": %u, \"ranks_per_node\": %u, ",
                 i > 0 ? "," : "", sim_pattern_name(run->schedule.pattern), mscclpp_schedule_name(run->schedule.kind),
                 run->schedule.nodes, run->ranks);
-        fprintf(out, "\"bytes\": %llu, \"network\": \"%s\", \"seed\": %llu,\n   ", (unsigned long long)run->bytes,
+        fprintf(out, "\"bytes\": %llu, \"tile_bytes\": %llu, \"lanes\": %u, \"network\": \"%s\", \"seed\": %llu,\n   ",
+                (unsigned long long)run->bytes, (unsigned long long)run->tile, run->lanes,
                 sim_network_names[run->network], (unsigned long long)run->seed);
         fprintf(out, "\"seconds\": %.12g, \"first_seconds\": %.12g, \"model_seconds\": %.12g, \"chosen\": %s, ",
                 result->time, result->first_end, row->modelled, row->is_preferred ? "true" : "false");

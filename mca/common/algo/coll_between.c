@@ -23,47 +23,27 @@ static uint64_t units_of(uint64_t bytes)
 }
 
 /*
- * Chooses the grid and the tiles of a call that exchanges tiles between nodes. Returns false if even one thread block
- * has no room for a tile. So whether tiles fit does not depend on the message size.
+ * Chooses the grid and the tiles of a call that exchanges tiles between nodes. Returns false, and leaves *choice
+ * unchanged, if there is no room for tiles, which does not depend on the message size.
  */
 static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                               mscclpp_dev_nodes_pattern_t exchange, mscclpp_coll_choice_t *choice)
 {
-    const uint32_t wanted_blocks = input->on_twin
-                                       ? MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes)
-                                       : mscclpp_tiles_blocks(input->nodes, block_bytes, MSCCLPP_TILES_BLOCK_MIN);
     mscclpp_choice_t grid;
+    uint64_t tile;
 
-    if (!mscclpp_algo_grid(input, units_of(block_bytes), wanted_blocks, 0, false, &grid)) {
+    if (!mscclpp_tiles_grid_of_coll(input, mscclpp_coll_pattern(coll), exchange, block_bytes, &grid, &tile)) {
         return false;
     }
+    choice->tile = tile;
     choice->algo = MSCCLPP_COLL_BY_NODES;
     choice->exchange = exchange;
     choice->kernel = MSCCLPP_KERNEL_COLL_NODES;
-    choice->nblocks = grid.nblocks > wanted_blocks ? wanted_blocks : grid.nblocks;
+    choice->nblocks = grid.nblocks;
     choice->nthreads = grid.nthreads;
     choice->epochs = 0;
     choice->radix = 0;
-    choice->tile = mscclpp_tiles_of_coll(input, mscclpp_coll_pattern(coll), exchange, &choice->nblocks);
-    return choice->tile != 0;
-}
-
-/*
- * Returns the seconds that the cost model expects of a schedule. `tile`: the most bytes of a tile; 0: those of the
- * transport's figures. HUGE_VAL: there is no such schedule.
- */
-static double estimate_cost(const mscclpp_select_input_t *input, mscclpp_schedule_kind_t kind, int pattern,
-                            uint64_t block_bytes, uint32_t radix, uint64_t tile)
-{
-    mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
-    mscclpp_schedule_t schedule;
-
-    figures.tile = tile != 0 && (double)tile < figures.tile ? (double)tile : figures.tile;
-
-    if (!mscclpp_schedule_init(&schedule, kind, pattern, input->nodes, 0, 0, radix)) {
-        return HUGE_VAL;
-    }
-    return mscclpp_cost_estimate(&figures, &schedule, input->shards, block_bytes);
+    return true;
 }
 
 /* An algorithm with tiles: how these go between nodes, and the schedule that the cost model takes for it. */
@@ -85,19 +65,20 @@ static const tiles_t tile_algos[] = {
 #define TILE_ALGOS (sizeof(tile_algos) / sizeof(tile_algos[0]))
 
 /*
- * Returns the seconds that the cost model expects of an exchange in tiles. Over trees, each level waits for a whole
- * tile, so the kernel's tiles count. Returns HUGE_VAL if there is no room for a tile.
+ * Returns the seconds that the cost model expects of an exchange in tiles, or HUGE_VAL if there is no such schedule or
+ * no room for a tile.
  */
 static double estimate_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                              const tiles_t *tiles)
 {
-    const bool in_trees = tiles->algo == MSCCLPP_COLL_BY_NODES_TREES;
-    mscclpp_coll_choice_t choice;
+    mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
+    mscclpp_schedule_t schedule;
 
-    if (in_trees && !shape_nodes_tiles(input, coll, block_bytes, tiles->exchange, &choice)) {
+    if (!mscclpp_schedule_init(&schedule, tiles->kind, (int)mscclpp_coll_pattern(coll), input->nodes, 0, 0, 0) ||
+        !mscclpp_between_take_tiles(input, &schedule, tiles->exchange, block_bytes, &figures)) {
         return HUGE_VAL;
     }
-    return estimate_cost(input, tiles->kind, mscclpp_coll_pattern(coll), block_bytes, 0, in_trees ? choice.tile : 0);
+    return mscclpp_cost_estimate(&figures, &schedule, input->shards, block_bytes);
 }
 
 /* Returns true if each node on the way of a partial result would round it, as with 16-bit floats. */
@@ -182,7 +163,13 @@ static double estimate_packets(const mscclpp_select_input_t *input, mscclpp_coll
                                          : MSCCLPP_DEV_COLL_ROOTED(pattern) ? MSCCLPP_SCHEDULE_TREE
                                                                             : MSCCLPP_SCHEDULE_BRUCK;
 
-    return estimate_cost(input, kind, (int)pattern, block_bytes, radix, 0);
+    const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
+    mscclpp_schedule_t schedule;
+
+    if (!mscclpp_schedule_init(&schedule, kind, (int)pattern, input->nodes, 0, 0, radix)) {
+        return HUGE_VAL;
+    }
+    return mscclpp_cost_estimate(&figures, &schedule, input->shards, block_bytes);
 }
 
 /*

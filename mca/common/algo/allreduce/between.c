@@ -1,5 +1,6 @@
 #include "mca/common/algo/allreduce/between.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "mca/common/algo/shape/tiles.h"
@@ -29,33 +30,27 @@ bool mscclpp_between_keeps_fanout(const mscclpp_select_input_t *input, uint32_t 
     return input->protocol->nodes_fanout == 0 || peer_nodes <= input->protocol->nodes_fanout;
 }
 
-/*
- * Replaces the size of tiles and the number of those under way by those of the kernel: each tile takes several
- * messages, and a pipeline with few or long tiles takes longer to fill. The figures stay as they are if a place holds
- * no unit, in which case mscclpp_select_shape refuses the algorithm.
- */
-static void take_tiles(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern,
-                       const mscclpp_schedule_t *schedule, mscclpp_cost_figures_t *figures)
+/* Each tile takes several messages, and a pipeline with few or long tiles takes longer to fill. */
+bool mscclpp_between_take_tiles(const mscclpp_select_input_t *input, const mscclpp_schedule_t *schedule,
+                                mscclpp_dev_nodes_pattern_t exchange, uint64_t bytes, mscclpp_cost_figures_t *figures)
 {
-    mscclpp_choice_t choice;
-    double tile;
+    const mscclpp_tiles_way_t way = {
+        .pattern = schedule->pattern, .exchange = exchange, .parts = schedule->blocks, .places = schedule->places};
+    mscclpp_tiles_t tiles;
 
-    if (!mscclpp_algo_allreduce_nodes.shape(input, &choice)) {
-        return;
+    if (!mscclpp_tiles_of_kernel(input, &way, bytes, &tiles)) {
+        return false;
     }
-    tile = (double)mscclpp_tiles_of_allreduce(input, pattern, schedule->blocks, schedule->places, choice.nblocks);
-    if (tile > 0) {
-        figures->tile = tile < figures->tile ? tile : figures->tile;
-        figures->lanes = mscclpp_tiles_under_way(pattern, input->nodes, choice.nblocks);
-    }
+    figures->tile = (double)tiles.bytes < figures->tile ? (double)tiles.bytes : figures->tile;
+    figures->lanes = tiles.under_way;
+    return true;
 }
 
 /*
- * Does what mscclpp_between_cost describes, with the tiles of the kernel if `of_kernel`, and else with those of the
- * figures. Uses the number of shards as the number of ranks of each node, because only the ranks that own a shard send
- * to other nodes.
+ * Uses the number of shards as the number of ranks of each node, because only the ranks that own a shard send to other
+ * nodes. All these kinds support all-reduces, so there is no schedule only if there are too many nodes.
  */
-static double estimate(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern, bool of_kernel)
+static double estimate(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern, bool in_tiles)
 {
     static const mscclpp_schedule_kind_t kinds[] = {[MSCCLPP_DEV_NODES_DIRECT] = MSCCLPP_SCHEDULE_DIRECT,
                                                     [MSCCLPP_DEV_NODES_SPLIT] = MSCCLPP_SCHEDULE_SPLIT,
@@ -66,24 +61,23 @@ static double estimate(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pa
     mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
     mscclpp_schedule_t schedule;
 
-    /* All these kinds support all-reduces, so this call fails only if there are too many nodes. */
     if (!mscclpp_schedule_init(&schedule, kinds[pattern], MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0, 0)) {
         return 0;
     }
-    if (of_kernel) {
-        take_tiles(input, pattern, &schedule, &figures);
+    if (in_tiles && !mscclpp_between_take_tiles(input, &schedule, pattern, input->bytes, &figures)) {
+        return HUGE_VAL;
     }
     return mscclpp_cost_estimate(&figures, &schedule, input->shards, input->bytes);
 }
 
 double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern)
 {
-    return estimate(input, pattern, pattern == MSCCLPP_DEV_NODES_TREES);
+    return estimate(input, pattern, pattern != MSCCLPP_DEV_NODES_DOUBLING);
 }
 
-double mscclpp_between_kernel_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern)
+double mscclpp_between_packets_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern)
 {
-    return estimate(input, pattern, true);
+    return estimate(input, pattern, false);
 }
 
 void mscclpp_between_print_figures(const mscclpp_select_input_t *input, const mscclpp_cost_figures_t *figures,

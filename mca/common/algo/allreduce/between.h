@@ -28,17 +28,22 @@ void mscclpp_between_print_figures(const mscclpp_select_input_t *input, const ms
                                    char *text, size_t size);
 
 /*
- * Returns the time in seconds that the model predicts for an all-reduce between the call's nodes with this pattern. If
- * there are more nodes than a schedule can have, returns 0 for all patterns alike, so that none of them seems better
- * than DIRECT.
+ * Returns the time in seconds that the model predicts for an all-reduce between the call's nodes with this pattern, in
+ * tiles as the kernel has them. For DOUBLING, which has no tiles, it is that with packets. If there are more nodes than
+ * a schedule can have, returns 0 for all patterns alike, so that none of them seems better than DIRECT. If there is no
+ * room for tiles, returns HUGE_VAL.
  */
 double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern);
 
+/* The same with packets. `pattern` is DIRECT or DOUBLING. */
+double mscclpp_between_packets_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern);
+
 /*
- * As mscclpp_between_cost, for a pattern with tiles, with the sizes and numbers of tiles that the kernel would have.
- * mscclpp_between_cost takes these over trees alone, and for other patterns the tiles of the figures.
+ * Stores the size and the number of the kernel's tiles in the figures. Figures keep their own tiles if these are
+ * shorter. Returns false if there is no room for tiles. `bytes` is as in mscclpp_tiles_of_kernel.
  */
-double mscclpp_between_kernel_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern);
+bool mscclpp_between_take_tiles(const mscclpp_select_input_t *input, const mscclpp_schedule_t *schedule,
+                                mscclpp_dev_nodes_pattern_t exchange, uint64_t bytes, mscclpp_cost_figures_t *figures);
 
 /* Does what mscclpp_select_explain (mca/common/algo/select.h) describes. */
 void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *chosen, char *text, size_t size);

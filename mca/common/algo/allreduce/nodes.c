@@ -5,37 +5,17 @@
 #include "mca/common/algo/shape/tiles.h"
 
 /*
- * Chooses the grid and the kernel for tiles of the bulk area. On GPUs, the grid has at least one block, and only as
- * many as can have MSCCLPP_TILES_SHARD_MIN bytes of a shard each. Returns false if the call is not between nodes, if no
- * rank has a shard, or if a slot cannot hold one unit. Returns false, too, if a tile in the bulk area has fewer units
- * than the smallest block has threads: a warp on the GPU, one thread on the twin.
+ * Chooses the grid and the kernel for tiles of the bulk area. Returns false if the call is not between nodes, if no
+ * rank has a shard, if a slot cannot hold one unit, or if the scratch has no room for tiles.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
-    const uint32_t limit = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
-    uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    uint64_t shard_units, tile_units;
-    uint32_t max_blocks;
-
     if (input->nodes < 2 || input->shards == 0 || input->slot_size < MSCCLPP_DEV_UNIT) {
         return false;
     }
-    shard_units = (units + input->shards - 1) / input->shards;
-    tile_units = MSCCLPP_DEV_NODES_ROWS(input->layout->bulk_size, 1, input->shards);
     choice->epochs = 0;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_NODES;
-    /*
-     * All blocks share the bulk area. The grid may have no more threads in total than the tile of a single block has
-     * units.
-     */
-    if (tile_units == 0 || !mscclpp_algo_grid(input, shard_units, limit, tile_units, false, choice)) {
-        return false;
-    }
-    max_blocks = input->on_twin
-                     ? limit
-                     : mscclpp_tiles_blocks(input->nodes, shard_units * MSCCLPP_DEV_UNIT, MSCCLPP_TILES_SHARD_MIN);
-    choice->nblocks = choice->nblocks > max_blocks ? max_blocks : choice->nblocks;
-    return true;
+    return mscclpp_tiles_grid_of_allreduce(input, choice);
 }
 
 const mscclpp_algo_t mscclpp_algo_allreduce_nodes = {

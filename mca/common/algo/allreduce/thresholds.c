@@ -133,8 +133,8 @@ bool mscclpp_worth_packets(const mscclpp_select_input_t *input)
 bool mscclpp_worth_doubling(const mscclpp_select_input_t *input)
 {
     return !mscclpp_between_keeps_fanout(input, input->nodes - 1) ||
-           mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DOUBLING) <
-               mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT);
+           mscclpp_between_packets_cost(input, MSCCLPP_DEV_NODES_DOUBLING) <
+               mscclpp_between_packets_cost(input, MSCCLPP_DEV_NODES_DIRECT);
 }
 
 /*
@@ -171,8 +171,7 @@ static bool may_pass_on(const mscclpp_select_input_t *input)
 
 /*
  * Trees win with many nodes, for messages that a ring is too long for, above all where the number of nodes is no power
- * of two. The other estimates of the cost model are with longer tiles than the kernel's. With few nodes, splitting is
- * faster with those of the kernel, so this counts, too.
+ * of two.
  */
 bool mscclpp_worth_trees(const mscclpp_select_input_t *input)
 {
@@ -181,7 +180,6 @@ bool mscclpp_worth_trees(const mscclpp_select_input_t *input)
     return may_pass_on(input) && mscclpp_between_keeps_fanout(input, 2) && input->nodes > 2 &&
            trees < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT) &&
            trees < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) &&
-           trees < mscclpp_between_kernel_cost(input, MSCCLPP_DEV_NODES_SPLIT) &&
            trees < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_HALVING) &&
            (!may_ring(input) || trees < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING));
 }

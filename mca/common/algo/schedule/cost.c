@@ -10,6 +10,9 @@
 /* From this many nodes on, more than two nodes may send to one at a time. */
 #define CROSSING_NODES 4u
 
+/* For how many rounds of their tiles lanes are in step with one another. */
+#define STEP_ROUNDS 2.0
+
 /* Bytes of a tile, for all transports. */
 #define TILE (4.0 * 1024 * 1024)
 
@@ -153,7 +156,8 @@ static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, do
         /* A node passes on every other tile to two others, of which the second one waits for the first. */
         depth = log2 + (schedule->nodes > 2 ? 1 : 0);
         if (reduces) { /* up and down at the same time; each way takes a link in one direction, and half of it back */
-            return (critical_path_t){2 * depth, 2 * depth + 2, 2 * (2 * depth - 1) * block, 2 * block};
+            return (critical_path_t){2 * depth, 2 * depth + 2, 2 * (2 * depth - 1) * block,
+                                     schedule->nodes > 2 ? 2 * block : block};
         }
         return (critical_path_t){depth, depth + 1, (2 * depth - 1) * block, block};
     case MSCCLPP_SCHEDULE_TREE:
@@ -203,16 +207,25 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     const double rate = mscclpp_cost_rate(figures, ranks), node_rate = figures->node_bandwidth;
     const double hops = path.hops * (figures->latency + figures->overhead);
     /*
-     * The time that a processor needs to post the messages that do not wait for one another. A transfer that takes
-     * longer hides it.
+     * The time that a processor needs to post the messages, less that of the first tile's messages that wait for one
+     * another, which is part of `hops`. A transfer that takes longer hides it. Over trees, most of the messages that
+     * wait for one another are other nodes'.
      */
-    const double posting = (path.messages - path.hops) * post_time * tiles;
+    const double posting =
+        (over_trees ? (path.messages - path.hops) * tiles : path.messages * tiles - path.hops) * post_time;
     /* Halving counts as well: its tiles are in different rounds at the same time, so they come from different nodes. */
     const bool crosses = schedule->nodes >= CROSSING_NODES &&
                          (schedule->kind == MSCCLPP_SCHEDULE_DIRECT || schedule->kind == MSCCLPP_SCHEDULE_SPLIT ||
                           (schedule->kind == MSCCLPP_SCHEDULE_HALVING && pattern != MSCCLPP_SCHEDULE_ALLREDUCE));
-    const double carried = larger(path.carried / rate * (crosses ? 1 + figures->crossing : 1), posting);
-    const double serial = larger(path.serial / rate, posting) - carried;
+    const double sending = path.carried / rate * (crosses ? 1 + figures->crossing : 1);
+    /*
+     * All lanes begin together, so their messages are posted together, too. That delays the transfer in the first
+     * rounds of the lanes, until the lanes are in different stages.
+     */
+    const double rounds = larger(tiles / figures->lanes, 1);
+    const double in_step = over_trees ? 0 : rounds > STEP_ROUNDS ? STEP_ROUNDS / rounds : 1;
+    const double carried = larger(sending, posting) + in_step * (together(sending, posting) - larger(sending, posting));
+    const double serial = larger(larger(path.serial / rate, posting) - carried, 0);
     const double handing_on = ranks > 1 ? load.sent_per_byte * path.carried / node_rate : 0;
     const double within = ranks > 1 ? (load.sent_before + load.sent_after) / node_rate : 0;
     /*

@@ -1,7 +1,5 @@
 #include "mca/common/algo/shape/tiles.h"
 
-#include "mca/common/base/config.h"
-
 /* The alignment of slots in bytes, unless they are smaller. */
 #define SLOT_ALIGN ((uint64_t)256)
 
@@ -13,39 +11,43 @@ uint64_t mscclpp_tiles_slot_size(uint32_t nodes, uint64_t bytes)
     return slot_size < MSCCLPP_DEV_UNIT ? MSCCLPP_DEV_UNIT : slot_size / alignment * alignment;
 }
 
-uint32_t mscclpp_tiles_blocks(uint32_t nodes, uint64_t bytes, uint64_t least)
+static uint64_t units_of(uint64_t bytes)
 {
-    const uint64_t most = MSCCLPP_DEV_NODES_BLOCKS_OF(nodes), blocks = bytes / least;
-
-    return (uint32_t)(blocks == 0 ? 1 : blocks < most ? blocks : most);
+    return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
 }
 
-uint64_t mscclpp_tiles_of_allreduce(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern,
-                                    uint32_t parts, uint32_t places, uint32_t nblocks)
+/* Returns the blocks of a grid between nodes, for `bytes` bytes, of which each block has at least `least`. */
+static uint32_t most_blocks(const mscclpp_select_input_t *input, uint64_t bytes, uint64_t least)
 {
-    return MSCCLPP_DEV_NODES_TILE(input->layout->bulk_size, nblocks, input->shards,
-                                  MSCCLPP_DEV_NODES_ROOM(pattern, input->nodes, input->slot_size, parts, places)) *
-           MSCCLPP_DEV_UNIT;
-}
+    const uint64_t most = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes), blocks = bytes / least;
 
-uint32_t mscclpp_tiles_under_way(mscclpp_dev_nodes_pattern_t pattern, uint32_t nodes, uint32_t nblocks)
-{
-    uint32_t lag = pattern == MSCCLPP_DEV_NODES_DIRECT ? 1 : 2;
-
-    /* A tile goes up the levels of the tree, and comes down again. */
-    while (pattern == MSCCLPP_DEV_NODES_TREES && lag < MSCCLPP_DEV_NODES_TREES_WINDOW - 2 &&
-           nodes > (uint32_t)1 << lag / 2) {
-        lag += 2;
-    }
-    return nblocks * (lag + 1);
+    return (uint32_t)(input->on_twin ? most : blocks == 0 ? 1 : blocks < most ? blocks : most);
 }
 
 /*
- * Two things limit a tile: what an owner can put to another node at once (`put_tile`), and a row of the scratch
- * (`row_pitch`, whose first unit is not for data). Over trees, there is a limit besides.
+ * All blocks share the bulk area. The grid may have no more threads in total than the tile of a single block has units.
  */
-uint64_t mscclpp_tiles_of_coll(const mscclpp_select_input_t *input, mscclpp_dev_pattern_t pattern,
-                               mscclpp_dev_nodes_pattern_t exchange, uint32_t *nblocks_p)
+bool mscclpp_tiles_grid_of_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *grid)
+{
+    const uint64_t shard_units = (units_of(input->bytes) + input->shards - 1) / input->shards;
+    const uint64_t tile_units = MSCCLPP_DEV_NODES_ROWS(input->layout->bulk_size, 1, input->shards);
+    const uint32_t most = most_blocks(input, shard_units * MSCCLPP_DEV_UNIT, MSCCLPP_TILES_SHARD_MIN);
+
+    if (tile_units == 0 ||
+        !mscclpp_algo_grid(input, shard_units, MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes), tile_units, false, grid)) {
+        return false;
+    }
+    grid->nblocks = grid->nblocks > most ? most : grid->nblocks;
+    return true;
+}
+
+/*
+ * Returns the bytes of a tile, or 0 if there is no room for one. Two things limit a tile: what an owner can put to
+ * another node at once (`put_tile`), and a row of the scratch (`row_pitch`, whose first unit is not for data). Over
+ * trees, there is a limit besides. Halves the number of the grid's blocks until a row has room.
+ */
+static uint64_t tile_of_coll(const mscclpp_select_input_t *input, mscclpp_dev_pattern_t pattern,
+                             mscclpp_dev_nodes_pattern_t exchange, uint32_t *nblocks_p)
 {
     const uint64_t data_blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->max_node_ranks, input->shards);
     const uint64_t rows = MSCCLPP_DEV_COLL_NODES_TILE_ROWS(pattern, exchange, input->all_ranks, input->nodes,
@@ -66,29 +68,83 @@ uint64_t mscclpp_tiles_of_coll(const mscclpp_select_input_t *input, mscclpp_dev_
     return exchange == MSCCLPP_DEV_NODES_TREES ? MSCCLPP_DEV_NODES_TREES_CAPPED(tile) : tile;
 }
 
-mscclpp_tiles_t mscclpp_tiles_over_trees(int pattern, uint32_t nodes, uint32_t ranks, uint64_t bytes)
+bool mscclpp_tiles_grid_of_coll(const mscclpp_select_input_t *input, mscclpp_dev_pattern_t pattern,
+                                mscclpp_dev_nodes_pattern_t exchange, uint64_t block_bytes, mscclpp_choice_t *grid,
+                                uint64_t *tile_p)
 {
-    const uint64_t units = (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    const uint64_t shard = (units + ranks - 1) / ranks * MSCCLPP_DEV_UNIT;
-    const bool returns = pattern < 0;
-    uint32_t nblocks = returns ? mscclpp_tiles_blocks(nodes, shard, MSCCLPP_TILES_SHARD_MIN)
-                               : mscclpp_tiles_blocks(nodes, bytes, MSCCLPP_TILES_BLOCK_MIN);
-    mscclpp_layout_t layout;
-    mscclpp_config_t config;
-    mscclpp_select_input_t input = {
-        .layout = &layout, .nodes = nodes, .shards = ranks, .max_node_ranks = ranks, .all_ranks = nodes * ranks};
-    mscclpp_tiles_t tiles;
+    const uint32_t most = most_blocks(input, block_bytes, MSCCLPP_TILES_BLOCK_MIN);
 
-    mscclpp_config_init(&config);
-    mscclpp_layout_init(&layout, config.scratch_size);
-    input.slot_size =
-        mscclpp_tiles_slot_size(nodes, config.exchange_size - config.exchange_size / MSCCLPP_TILES_PACKET_SHARE);
-    if (returns) {
-        tiles.bytes = mscclpp_tiles_of_allreduce(&input, MSCCLPP_DEV_NODES_TREES, 1, 1, nblocks);
-        tiles.under_way = mscclpp_tiles_under_way(MSCCLPP_DEV_NODES_TREES, nodes, nblocks);
-    } else {
-        tiles.bytes = mscclpp_tiles_of_coll(&input, (mscclpp_dev_pattern_t)pattern, MSCCLPP_DEV_NODES_TREES, &nblocks);
-        tiles.under_way = 2 * nblocks; /* a block gives a tile before it takes the one before */
+    if (!mscclpp_algo_grid(input, units_of(block_bytes), most, 0, false, grid)) {
+        return false;
     }
-    return tiles;
+    grid->nblocks = grid->nblocks > most ? most : grid->nblocks;
+    *tile_p = tile_of_coll(input, pattern, exchange, &grid->nblocks);
+    return *tile_p != 0;
+}
+
+/*
+ * Returns how many turns after giving a tile of an all-reduce a block takes it
+ * (device/kern/allreduce/allreduce_nodes.h): one, two, or over trees more with each level of the tree, for the nodes
+ * that are farthest from the root.
+ */
+static uint32_t lag_of_allreduce(mscclpp_dev_nodes_pattern_t exchange, uint32_t nodes)
+{
+    uint32_t lag = exchange == MSCCLPP_DEV_NODES_DIRECT ? 1 : 2;
+
+    /* A tile goes up the levels of the tree, and comes down again. */
+    while (exchange == MSCCLPP_DEV_NODES_TREES && lag < MSCCLPP_DEV_NODES_TREES_WINDOW - 2 &&
+           nodes > (uint32_t)1 << lag / 2) {
+        lag += 2;
+    }
+    return lag;
+}
+
+/* In a collective other than all-reduce, a block gives a tile before it takes the one before. */
+bool mscclpp_tiles_of_kernel(const mscclpp_select_input_t *input, const mscclpp_tiles_way_t *way, uint64_t bytes,
+                             mscclpp_tiles_t *tiles)
+{
+    const mscclpp_dev_pattern_t pattern = (mscclpp_dev_pattern_t)way->pattern;
+    mscclpp_select_input_t sized = *input;
+    mscclpp_choice_t grid;
+
+    sized.bytes = bytes;
+    if (way->pattern < 0) {
+        if (!mscclpp_tiles_grid_of_allreduce(&sized, &grid)) {
+            return false;
+        }
+        tiles->bytes = MSCCLPP_DEV_UNIT *
+                       MSCCLPP_DEV_NODES_TILE(input->layout->bulk_size, grid.nblocks, input->shards,
+                                              MSCCLPP_DEV_NODES_ROOM(way->exchange, input->nodes, input->slot_size,
+                                                                     way->parts, way->places));
+        tiles->under_way = grid.nblocks * (lag_of_allreduce(way->exchange, input->nodes) + 1);
+        return tiles->bytes > 0;
+    }
+    if (!mscclpp_tiles_grid_of_coll(&sized, pattern, way->exchange, bytes, &grid, &tiles->bytes)) {
+        return false;
+    }
+    /* For an all-to-all and a scatter, an owner has a block for each rank of another node. */
+    tiles->bytes *= MSCCLPP_DEV_COLL_SENDS_MANY(pattern) && pattern != MSCCLPP_DEV_REDUCE_SCATTER
+                        ? MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->max_node_ranks, input->shards)
+                        : 1;
+    tiles->under_way = 2 * grid.nblocks;
+    return true;
+}
+
+/* Nothing is asked for by parameters other than the sizes of `place`. */
+bool mscclpp_tiles_between(const mscclpp_tiles_place_t *place, const mscclpp_tiles_way_t *way, uint64_t bytes,
+                           mscclpp_tiles_t *tiles)
+{
+    static const mscclpp_protocol_t protocol;
+    const uint64_t slot_bytes = place->exchange_size - place->exchange_size / MSCCLPP_TILES_PACKET_SHARE;
+    mscclpp_layout_t layout;
+    const mscclpp_select_input_t input = {.protocol = &protocol,
+                                          .layout = &layout,
+                                          .nodes = place->nodes,
+                                          .shards = place->ranks,
+                                          .max_node_ranks = place->ranks,
+                                          .all_ranks = place->nodes * place->ranks,
+                                          .slot_size = mscclpp_tiles_slot_size(place->nodes, slot_bytes)};
+
+    mscclpp_layout_init(&layout, place->scratch_size);
+    return mscclpp_tiles_of_kernel(&input, way, bytes, tiles);
 }

@@ -24,41 +24,54 @@
  */
 uint64_t mscclpp_tiles_slot_size(uint32_t nodes, uint64_t bytes);
 
-/* Returns the blocks of a grid between nodes, for `bytes` bytes, of which each block has at least `least`. */
-uint32_t mscclpp_tiles_blocks(uint32_t nodes, uint64_t bytes, uint64_t least);
+/*
+ * Computes the grid of an all-reduce between nodes, without packets. On GPUs, it has only as many blocks as can have
+ * MSCCLPP_TILES_SHARD_MIN bytes of a shard each. Returns false if a tile in the bulk area has fewer units than the
+ * smallest block has threads: a warp on the GPU, one thread on the twin.
+ */
+bool mscclpp_tiles_grid_of_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *grid);
 
 /*
- * Returns the bytes of a tile of a shard in an all-reduce, whose grid has `nblocks` blocks. By halving, `parts` and
- * `places` are those of a tile (mscclpp_dev_steps_t); else they do not matter. 0: there is no room for a unit.
+ * Does the same for another collective, whose blocks of data have at most `block_bytes` bytes. Stores the bytes of a
+ * tile of one block of data. Returns false if even one thread block has no room for a tile. So whether tiles fit does
+ * not depend on the message size.
  */
-uint64_t mscclpp_tiles_of_allreduce(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern,
-                                    uint32_t parts, uint32_t places, uint32_t nblocks);
+bool mscclpp_tiles_grid_of_coll(const mscclpp_select_input_t *input, mscclpp_dev_pattern_t pattern,
+                                mscclpp_dev_nodes_pattern_t exchange, uint64_t block_bytes, mscclpp_choice_t *grid,
+                                uint64_t *tile_p);
 
 /*
- * Returns how many tiles of an all-reduce a rank has under way, in all blocks of its grid. A block gives further tiles
- * before it has the first one's result: one, two, or over trees more with each level of the tree, for the nodes that
- * are farthest from the root (device/kern/allreduce/allreduce_nodes.h).
+ * How nodes exchange tiles. In an all-reduce by halving, `parts` and `places` are those of a tile
+ * (mscclpp_dev_steps_t); else they do not matter.
  */
-uint32_t mscclpp_tiles_under_way(mscclpp_dev_nodes_pattern_t pattern, uint32_t nodes, uint32_t nblocks);
-
-/*
- * Returns the bytes of a tile of one block of data in a collective other than all-reduce, or 0 if there is no room for
- * one. Halves the number of the grid's blocks until a row of the scratch has room.
- */
-uint64_t mscclpp_tiles_of_coll(const mscclpp_select_input_t *input, mscclpp_dev_pattern_t pattern,
-                               mscclpp_dev_nodes_pattern_t exchange, uint32_t *nblocks_p);
+typedef struct {
+    int pattern; /* mscclpp_dev_pattern_t; below 0: an all-reduce */
+    mscclpp_dev_nodes_pattern_t exchange;
+    uint32_t parts, places;
+} mscclpp_tiles_way_t;
 
 /* Tiles of a rank. */
 typedef struct {
-    uint64_t bytes;     /* of a tile */
-    uint32_t under_way; /* how many of them, at most */
+    uint64_t bytes;     /* of a tile: of the shard in an all-reduce, else of all that an owner has for another node */
+    uint32_t under_way; /* how many of them there are at a time, in all blocks of the grid */
 } mscclpp_tiles_t;
 
 /*
- * Returns the tiles over trees of GPUs on two or more nodes of `ranks` ranks each, with the sizes of the exchange area
- * and of the scratch that a communicator has by default. `pattern`: mscclpp_dev_pattern_t, of a broadcast or a reduce;
- * below 0: an all-reduce. `bytes` is the size of the message.
+ * Finds the tiles that the kernel has for a call. `bytes` is the size of the message or, in patterns with several
+ * blocks of data, of a block. Returns false if there is no room for tiles.
  */
-mscclpp_tiles_t mscclpp_tiles_over_trees(int pattern, uint32_t nodes, uint32_t ranks, uint64_t bytes);
+bool mscclpp_tiles_of_kernel(const mscclpp_select_input_t *input, const mscclpp_tiles_way_t *way, uint64_t bytes,
+                             mscclpp_tiles_t *tiles);
+
+/* Nodes of GPUs with one number of ranks each, and the parameters scratch_size and exchange_size. */
+typedef struct {
+    uint32_t nodes;
+    uint32_t ranks; /* of a node */
+    uint64_t scratch_size, exchange_size;
+} mscclpp_tiles_place_t;
+
+/* Does what mscclpp_tiles_of_kernel does, for a communicator between two or more such nodes. */
+bool mscclpp_tiles_between(const mscclpp_tiles_place_t *place, const mscclpp_tiles_way_t *way, uint64_t bytes,
+                           mscclpp_tiles_t *tiles);
 
 #endif
