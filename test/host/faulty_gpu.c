@@ -174,6 +174,11 @@ static void faulty_host_unregister(void *host_address)
     mscclpp_gpu_twin_ops.host_unregister(host_address);
 }
 
+static uint64_t faulty_identify(const void *address)
+{
+    return mscclpp_gpu_twin_ops.identify(address);
+}
+
 static mscclpp_status_t faulty_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
 {
     TRY(FAULTY_EXPORT, mscclpp_gpu_twin_ops.export_memory(address, handle_p));
@@ -314,6 +319,7 @@ const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .host_free = faulty_host_free,
     .host_register = faulty_host_register,
     .host_unregister = faulty_host_unregister,
+    .identify = faulty_identify,
     .export_memory = faulty_export_memory,
     .import_memory = faulty_import_memory,
     .close_memory = faulty_close_memory,

@@ -83,6 +83,18 @@ cases_requests() {
     for n in 2 3; do
         run "request:hidden:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_hidden"
     done
+    # By the buffers of all ranks, where these can be mapped: on the twin its own memory.
+    local mapped=()
+    [ "$MSCCLPP_TEST_DEVICE" != host ] || mapped=(--mca coll_mscclpp_twin_shared_only 1)
+    for n in 2 3; do
+        run "request:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_request"
+        run "request:hidden:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_hidden"
+        run "persistent:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_persistent"
+        run_saying "request:known:$n" 'call [0-9]+: zerocopy, blocks of up to [0-9]+ bytes' 240 -n "$n" \
+            "${forced[@]}" "${mapped[@]}" --mca coll_mscclpp_verbose 3 "$bindir/test_known"
+    done
+    run_never_saying "request:known:off" 'call [0-9]+: zerocopy' 240 -n 2 "${forced[@]}" "${mapped[@]}" \
+        --mca coll_mscclpp_verbose 3 --mca coll_mscclpp_zerocopy 0 "$bindir/test_known"
     # Between nodes, where hosts send one another messages by UCX.
     [ "$ucx" = no ] || run "request:hidden:nodes" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
         "$bindir/test_hidden"

@@ -164,6 +164,7 @@ typedef struct {
                            * the sizes
                            */
     bool replayed;        /* a CUDA graph may repeat the operation, so the hosts exchange nothing for it */
+    bool exchanges;       /* for an early call on one node: the hosts may exchange buffers for it */
     bool mapped; /* for a queued call: the buffers of all ranks are mapped, or will be before the call is queued */
     uint32_t block_limit; /* the number of blocks that are guaranteed to run at the same time on every GPU of the team;
                              0 on the twin, which has no limit */

@@ -89,6 +89,11 @@ typedef struct {
     int root;   /* rank in the communicator */
     bool early; /* the host does not wait for the call yet, as in mscclpp_allreduce_args_t */
     /*
+     * All calls of the team have equal arguments, as starts of a persistent request have: blocks are at the same places
+     * in each of them.
+     */
+    bool repeated;
+    /*
      * For queued calls, as in mscclpp_allreduce_args_t: `mapped` has the buffers of all ranks that
      * mscclpp_collective_map_buffers has mapped, or NULL. `may_wait` says that the ranks may wait for one another.
      */

@@ -5,12 +5,12 @@
 #include "mca/common/algo/rule_match.h"
 
 /*
- * Returns true if the call may map the peers' buffers. An early call maps no buffers unless they are mapped already,
- * because an exchange makes hosts wait.
+ * Returns true if the call may map the peers' buffers. An early call maps no buffers unless they are mapped already or
+ * its hosts may exchange them.
  */
 static bool may_map(const mscclpp_select_input_t *input)
 {
-    return input->protocol->zerocopy != 0 && (!input->early || input->mapped);
+    return input->protocol->zerocopy != 0 && (!input->early || input->mapped || input->exchanges);
 }
 
 /*
@@ -152,8 +152,8 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         return select_forced(input, choice_p);
     }
     /*
-     * Here and below, an early call uses an algorithm that maps buffers only if `mapped` is set. Otherwise the hosts
-     * would have to wait for one another.
+     * Here and below, an early call uses an algorithm that maps buffers only if `mapped` or `exchanges` is set.
+     * Otherwise the hosts would have to wait for one another.
      */
     algo = find_by_rules(input);
     while (algo != NULL) {

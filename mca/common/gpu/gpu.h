@@ -182,6 +182,12 @@ typedef struct {
     mscclpp_status_t (*export_memory)(const void *address, mscclpp_gpu_handle_t *handle_p);
 
     /*
+     * Returns the number of the allocation that contains `address`, as export_memory puts it into the handle. 0 if the
+     * number is not known; then the memory cannot be exported, either. Takes far less time than export_memory.
+     */
+    uint64_t (*identify)(const void *address);
+
+    /*
      * Maps the allocation of a handle for kernels of `device`. *base_p is the first byte of the mapping; the exported
      * address is at base + handle->offset. Returns MSCCLPP_ERR_NOT_SUPPORTED if the device cannot access the memory.
      * Each import is undone by one call of close_memory with the same handle and base.

@@ -328,6 +328,24 @@ mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, c
     return get_mapping(ops, device, handle, &limit, mapping_p);
 }
 
+mscclpp_mapping_t *mscclpp_mapping_find(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle)
+{
+    mscclpp_mapping_t *mapping;
+
+    pthread_mutex_lock(&mapping_lock);
+    mapping = find_mapping(ops, device, handle);
+    if (mapping != NULL && mapping->is_busy) {
+        mapping = NULL;
+    }
+    if (mapping != NULL) {
+        ++mapping->references;
+        unlink_from_order(mapping);
+        link_as_newest(mapping);
+    }
+    pthread_mutex_unlock(&mapping_lock);
+    return mapping;
+}
+
 mscclpp_status_t mscclpp_mapping_share(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                        mscclpp_mapping_t **mapping_p)
 {

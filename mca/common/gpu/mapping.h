@@ -34,6 +34,12 @@ mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, c
                                      mscclpp_mapping_limit_t limit, mscclpp_mapping_t **mapping_p);
 
 /*
+ * Returns the mapping of an allocation if it is open, as mscclpp_mapping_get does; NULL: it is not, or another thread
+ * is opening or closing it. Never calls the GPU runtime.
+ */
+mscclpp_mapping_t *mscclpp_mapping_find(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle);
+
+/*
  * Maps memory for one team only, outside the cache: calls `ops->import_memory`, with the same attempts to make room as
  * above. The caller closes the mapping by `ops->close_memory`.
  */
@@ -50,7 +56,8 @@ mscclpp_status_t mscclpp_mapping_share(const mscclpp_gpu_ops_t *ops, int device,
 /* Returns the first byte of the allocation; valid until the put that matches the get. */
 void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping);
 
-/* Undoes one mscclpp_mapping_get or mscclpp_mapping_share. May close mappings. NULL is allowed. */
+/* Undoes one mscclpp_mapping_get, mscclpp_mapping_share or mscclpp_mapping_find. May close mappings. NULL is allowed.
+ */
 void mscclpp_mapping_put(mscclpp_mapping_t *mapping);
 
 /*

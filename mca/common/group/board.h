@@ -99,6 +99,11 @@ typedef struct {
     uint64_t closed;  /* 1 once this rank has closed all mappings of its peers' memory */
     /* 2 * the last meeting before a launch, + 1 if this rank needs no slot or has pledged it; see group/meeting.c */
     uint64_t arrived;
+    /*
+     * For a meeting before a launch on mapped buffers: the number of the exchange in which this rank passed the same
+     * buffers, or 0; see mca/common/run/known.c. Consecutive meetings use the two words in turn.
+     */
+    uint64_t known[2];
     uint64_t pledges; /* only the word in rank 0's line is used, and any rank writes it: see mscclpp_admission_pledge */
     uint64_t slot_vote[2]; /* 2 * the last vote on slots, + 1 if this rank has a slot; see group/meeting.c */
     uint64_t met;          /* the last meeting of the hosts to which this rank has come */

@@ -323,6 +323,12 @@ void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status, const m
  */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early);
 
+/*
+ * Lets a thread apart meet the other ranks, exchange handles with them, and launch the early kernel, if the message is
+ * large. mscclpp_group_meet does so itself for early kernels.
+ */
+void mscclpp_group_open_fiber(const mscclpp_group_t *group, uint64_t bytes);
+
 /* Gives back the slot, if this rank holds it. */
 void mscclpp_group_give_slot(mscclpp_group_t *group);
 

@@ -229,11 +229,8 @@ static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, c
     return status;
 }
 
-/*
- * Lets a thread apart meet the other ranks and launch the early kernel. A thread apart must not call the embedding
- * runtime, so the fiber stays closed if the nodes meet by the runtime's messages.
- */
-static void open_fiber(const mscclpp_group_t *group, uint64_t bytes)
+/* The fiber stays closed if the nodes meet by messages of the embedding runtime, which a thread apart must not call. */
+void mscclpp_group_open_fiber(const mscclpp_group_t *group, uint64_t bytes)
 {
     if (group->spans && (group->ctrl == NULL || !mscclpp_ctrl_is_independent(group->ctrl))) {
         mscclpp_fiber_close();
@@ -261,7 +258,7 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
     pledged = needs_slot && !group->spans && mscclpp_admission_pledge(group->admission, decision, group->arrivals);
     mscclpp_board_store(word, 2 * group->arrivals + (pledged || !needs_slot));
     if (early) {
-        open_fiber(group, bytes);
+        mscclpp_group_open_fiber(group, bytes);
     }
     status = await_arrivals(group, bytes, word, all_nodes);
     all_ready = status == MSCCLPP_OK && all_have_slots(group, word);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "mca/common/base/clock.h"
+#include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/base/mailbox.h"
 #include "mca/common/run/runner.h"
@@ -24,16 +25,16 @@ static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *
     }
 }
 
-/*
- * Maps a peer's buffer for this rank's kernels, at *address_p. Appends the mapping to the *count mappings in
- * `mappings`, which the caller has to give back. Changes nothing after an error.
- */
-static mscclpp_status_t map_buffer(mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle,
-                                   mscclpp_mapping_t **mappings, int *count, char **address_p)
+mscclpp_status_t mscclpp_runner_map_buffer(const mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle,
+                                           mscclpp_mapping_t **mappings, int *count, char **address_p)
 {
-    mscclpp_mapping_t *mapping;
-    mscclpp_status_t status = mscclpp_mapping_get(runner->gpu, runner->device, handle, runner->mapping_limit, &mapping);
+    mscclpp_mapping_t *mapping = mscclpp_mapping_find(runner->gpu, runner->device, handle);
+    mscclpp_status_t status = MSCCLPP_OK;
 
+    if (mapping == NULL) {
+        mscclpp_fiber_close();
+        status = mscclpp_mapping_get(runner->gpu, runner->device, handle, runner->mapping_limit, &mapping);
+    }
     if (status != MSCCLPP_OK) {
         return status;
     }
@@ -75,12 +76,12 @@ static bool map_all(mscclpp_runner_t *runner, const void *in, void *out, mscclpp
             continue;
         }
         if (theirs->has_out != 0) {
-            status = map_buffer(runner, &theirs->out, mappings, count_p, &peer_out[rank]);
+            status = mscclpp_runner_map_buffer(runner, &theirs->out, mappings, count_p, &peer_out[rank]);
         }
         if (status == MSCCLPP_OK && theirs->in_place != 0) {
             peer_in[rank] = peer_out[rank];
         } else if (status == MSCCLPP_OK && theirs->has_in != 0) {
-            status = map_buffer(runner, &theirs->in, mappings, count_p, &in_address);
+            status = mscclpp_runner_map_buffer(runner, &theirs->in, mappings, count_p, &in_address);
             peer_in[rank] = in_address;
         }
     }

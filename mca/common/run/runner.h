@@ -37,6 +37,11 @@ struct mscclpp_mapped {
     int count; /* number of mappings */
 };
 
+/* The number of exchanges of early calls whose buffers are kept: see mca/common/run/known.h. */
+#define MSCCLPP_RUNNER_KNOWN 8
+
+typedef struct mscclpp_known mscclpp_known_t; /* defined in known.c */
+
 /* How many units fit into the areas of a scratch, for kernel arguments. */
 typedef struct {
     uint64_t packet_half; /* of the layout that these capacities are for */
@@ -90,6 +95,12 @@ struct mscclpp_runner {
     int hold_count;
     int hold_last_exchange; /* index of the first mapping of the last exchange */
     int hold_capacity;
+
+    /* Of early calls that map buffers: */
+    mscclpp_known_t *known[MSCCLPP_RUNNER_KNOWN]; /* buffers of earlier exchanges; NULL: a free entry */
+    unsigned next_known;                          /* number of entries that have been filled */
+    uint32_t map_pause;    /* number of calls that map nothing, because others could not; equal on all ranks */
+    uint32_t map_failures; /* number of exchanges in a row whose buffers could not be mapped; equal on all ranks */
 };
 
 /*
@@ -200,6 +211,14 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
 mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                             bool willing, mscclpp_mapped_t **mapped_p);
 void mscclpp_mapped_drop(mscclpp_mapped_t *mapped);
+
+/*
+ * Maps a buffer of a peer for this rank's kernels, at *address_p. Appends the mapping to the *count mappings in
+ * `mappings`, which the caller has to give back. Changes nothing after an error. A fiber is closed first if the memory
+ * is not mapped yet, because the GPU runtime may take long to map it.
+ */
+mscclpp_status_t mscclpp_runner_map_buffer(const mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle,
+                                           mscclpp_mapping_t **mappings, int *count, char **address_p);
 
 /*
  * Keeps the mappings of the last exchange until the next launch has ended. Without memory for their list, they are

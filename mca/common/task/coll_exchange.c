@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "mca/common/base/log.h"
+#include "mca/common/run/known.h"
 #include "mca/common/task/coll_task.h"
 
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what)
@@ -136,19 +137,6 @@ static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task)
     return mscclpp_group_meet_exchange(&team->group, "exchange of buffers", task->largest);
 }
 
-/* Appends the mapping to `mappings`, which the caller has to give back. */
-static mscclpp_status_t map_buffer(mscclpp_team_t *team, const mscclpp_gpu_handle_t *handle,
-                                   mscclpp_mapping_t **mappings, int *count, char **address_p)
-{
-    mscclpp_status_t status = mscclpp_mapping_get(team->runner.gpu, team->runner.device, handle,
-                                                  team->runner.mapping_limit, &mappings[*count]);
-
-    if (status == MSCCLPP_OK) {
-        *address_p = (char *)mscclpp_mapping_base(mappings[(*count)++]) + handle->offset;
-    }
-    return status;
-}
-
 /* Maps the buffers of one rank. The caller has to give back the mappings in `mappings`, also after an error. */
 static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_mapping_t **mappings, int *count)
 {
@@ -162,10 +150,10 @@ static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_ma
         return MSCCLPP_OK;
     }
     if (theirs->has_in != 0) {
-        status = map_buffer(team, &theirs->in, mappings, count, &task->peer_in[rank]);
+        status = mscclpp_runner_map_buffer(&team->runner, &theirs->in, mappings, count, &task->peer_in[rank]);
     }
     if (status == MSCCLPP_OK && theirs->has_out != 0) {
-        status = map_buffer(team, &theirs->out, mappings, count, &task->peer_out[rank]);
+        status = mscclpp_runner_map_buffer(&team->runner, &theirs->out, mappings, count, &task->peer_out[rank]);
     }
     return status;
 }
@@ -196,7 +184,7 @@ static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
  * buffer, *mapped_p is false on all ranks, which is not an error. After an error of the first exchange, *mapped_p is
  * not set.
  */
-mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p)
+static mscclpp_status_t exchange_now(mscclpp_coll_task_t *task, bool *mapped_p)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
@@ -226,6 +214,49 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
     }
     *mapped_p = all_mapped;
     return status;
+}
+
+/*
+ * Only the receiver knows the places of blocks that differ in size, so calls with such blocks always exchange them,
+ * except starts of a persistent request, which has a team of its own.
+ */
+static mscclpp_status_t exchange_early(mscclpp_coll_task_t *task, bool *mapped_p)
+{
+    mscclpp_runner_t *runner = &task->team->runner;
+    const void *in = shared_in(task);
+    void *out = shared_out(task);
+    mscclpp_known_buffers_t known;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int rank;
+
+    if (!task->args->varied || task->args->repeated) {
+        status = mscclpp_runner_meet_known(runner, in, out, task->largest, &known, &task->met);
+    } else {
+        mscclpp_group_open_fiber(runner->group, task->largest);
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    if (!task->met) {
+        status = exchange_now(task, mapped_p);
+        if (status == MSCCLPP_OK) {
+            mscclpp_runner_note_exchange(runner, *mapped_p, in, out, task->place);
+        }
+        return status;
+    }
+    for (rank = 0; rank < runner->group->size; ++rank) {
+        task->peer_in[rank] = (char *)(uintptr_t)known.in[rank];
+        task->peer_out[rank] = known.out[rank];
+        task->place[rank] = task->args->varied ? known.place[rank] : find_place(task, rank);
+    }
+    *mapped_p = true;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p)
+{
+    return task->args->early && task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY ? exchange_early(task, mapped_p)
+                                                                              : exchange_now(task, mapped_p);
 }
 
 mscclpp_status_t mscclpp_coll_map_buffers(mscclpp_coll_task_t *task)

@@ -40,8 +40,9 @@ typedef struct {
     bool out_far;                  /* kernels cannot access the user's output */
     mscclpp_gpu_stream_t *stream;  /* stream of the team, NULL until needed; in a queued call, of the application */
     bool queued;                   /* the host does not wait for the call */
-    bool may_map;                  /* in a queued call: its kernel may use mapped buffers; equal on all ranks */
-    mscclpp_mapped_t *mapped;      /* in a queued call: the buffers of all ranks; NULL: not mapped */
+    bool may_map;             /* in a queued or early call: its kernel may use mapped buffers; equal on all ranks */
+    bool met;                 /* the ranks have met for the launch, and it must follow at once; equal on all ranks */
+    mscclpp_mapped_t *mapped; /* in a queued call: the buffers of all ranks; NULL: not mapped */
     mscclpp_coll_choice_t choice;
 
     /* Buffers of all ranks after an exchange, at their addresses on this rank. NULL: the rank shares none. */
@@ -94,7 +95,9 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
 
 /*
  * Maps the peers' buffers and sets `peer_in`, `peer_out` and `place`. Collective. *mapped_p is equal on all ranks. It
- * is false if any buffer cannot be mapped.
+ * is false if any buffer cannot be mapped. An early call by zero-copy needs no exchange if all ranks pass the buffers
+ * of an earlier one again (mca/common/run/known.h). `met` is set then. Otherwise a fiber may be open if *mapped_p is
+ * true.
  */
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "mca/common/base/log.h"
-#include "mca/common/task/by_plan.h"
+#include "mca/common/run/known.h"
 #include "mca/common/task/coll_task.h"
 #include "mca/common/task/report.h"
 #include "mca/common/team/grow.h"
@@ -70,14 +70,11 @@ void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtyp
     input->layout = mscclpp_team_layout(team);
 }
 
-/*
- * Early calls map no buffers, even if `can_map` is set, because an exchange makes hosts wait. Queued ones map buffers
- * only if `may_map` says so.
- */
+/* Early and queued calls map buffers only if `may_map` says so. */
 mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map)
 {
     return mscclpp_coll_select(input, task->args->coll, task->largest, task->args->varied,
-                               can_map && !is_early(task) && (!task->queued || task->may_map), &task->choice);
+                               can_map && ((!is_early(task) && !task->queued) || task->may_map), &task->choice);
 }
 
 /* Returns true if the chosen algorithm accesses the buffers of peers. */
@@ -292,7 +289,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     if (status == MSCCLPP_OK && task->choice.epochs != 0 && !meets_to_renew) {
         status = mscclpp_team_reserve_epochs(team, NULL, task->choice.epochs);
     }
-    if (status == MSCCLPP_OK) {
+    if (status == MSCCLPP_OK && !task->met) {
         status = mscclpp_group_meet(&team->group, task->largest, task->args->early);
     }
     if (status == MSCCLPP_OK && task->choice.epochs != 0 && meets_to_renew) {
@@ -419,6 +416,10 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_selec
     if (!task->args->is_size_known) {
         status = mscclpp_coll_agree_size(task); /* only the two ends of a pair know the size of its block */
     }
+    if (status == MSCCLPP_OK && is_early(task)) {
+        status = mscclpp_coll_choose(task, input, true);
+        task->may_map = task->may_map && !(needs_mapping(task) && mscclpp_runner_pauses_mapping(&task->team->runner));
+    }
     if (status == MSCCLPP_OK) {
         status = grow(task, input);
     }
@@ -524,6 +525,7 @@ void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, con
             (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
     }
     task->largest = args->varied ? args->largest_block : task->bytes;
+    task->may_map = args->early && team->fabric == NULL && team->group.size > 1 && team->protocol.zerocopy != 0;
     team->group.call = args->call;
     team->group.collective = mscclpp_coll_name(args->coll);
 }

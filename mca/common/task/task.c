@@ -8,6 +8,7 @@
 #include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/task/by_plan.h"
+#include "mca/common/run/known.h"
 #include "mca/common/task/report.h"
 #include "mca/common/team/grow.h"
 #include "mca/common/team/queue.h"
@@ -27,152 +28,6 @@ static uint64_t bytes_of(const mscclpp_allreduce_args_t *args)
         return 0;
     }
     return (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
-}
-
-/*
- * Chooses the algorithm and its grid. Returns MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks and with nothing changed,
- * if the call must be staged. There is no other error.
- */
-static mscclpp_status_t choose(mscclpp_task_t *task, mscclpp_select_input_t *input)
-{
-    const mscclpp_team_t *team = task->team;
-    mscclpp_status_t status;
-
-    if (!mscclpp_dev_supports(task->args->dtype, task->args->op, team->group.on_twin)) {
-        return MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    input->nodes = 1;
-    if (team->fabric != NULL) {
-        mscclpp_fabric_describe(team->fabric, input);
-    }
-    input->bytes = task->bytes;
-    input->in_place = task->args->sendbuf == task->args->recvbuf;
-    input->dtype = task->args->dtype;
-    input->nranks = (uint32_t)team->group.size;
-    input->on_twin = team->group.on_twin;
-    input->one_gpu = team->one_gpu;
-    /* Engines copy ranges of bytes, including padding, and the host must wait in the call for them. */
-    input->engines = team->engines && task->app_stream == NULL && mscclpp_task_is_dense(task->args->dtype) &&
-                     (team->engine == NULL || team->engine->is_usable) &&
-                     (!task->args->early || team->protocol.algorithm >= 0);
-    input->ll128 = team->ll128;
-    input->queued = task->app_stream != NULL;
-    input->early = task->args->early || team->runner.serves_queue;
-    input->replayed = team->runner.serves_queue;
-    input->mapped = task->may_map;
-    input->block_limit = team->runner.serves_queue ? team->runner.queue_blocks
-                         : task->args->early       ? mscclpp_runner_early_blocks(&team->runner)
-                                                   : team->runner.block_limit;
-    input->protocol = &team->protocol;
-    input->layout = mscclpp_team_layout(team);
-    status = mscclpp_select_allreduce(input, &task->choice);
-    if (status == MSCCLPP_OK && input->nodes > 1 && mscclpp_log_level >= MSCCLPP_LOG_INFO) {
-        mscclpp_report_costs(task->team, input, &task->choice);
-    }
-    return status;
-}
-
-/* Chooses an algorithm other than the engines. */
-static mscclpp_status_t choose_without_engines(mscclpp_task_t *task, const mscclpp_select_input_t *input)
-{
-    mscclpp_select_input_t other_input = *input;
-
-    other_input.engines = false;
-    return mscclpp_select_allreduce(&other_input, &task->choice);
-}
-
-/*
- * Returns true if the team shares the memory of engines with other teams of the process. It does not if the user asks
- * for engines by name, because they then serve nonblocking calls beside blocking calls of other teams.
- */
-static bool shares_engine_memory(const mscclpp_team_t *team)
-{
-    return team->calls_one_at_a_time && team->protocol.algorithm < 0;
-}
-
-/*
- * Maps the peers' outputs, and then opens the engines, which need memory. The inputs are not mapped, because each rank
- * reads only its own operands; so the output is passed to the exchange as the input, too. If mapping or opening fails
- * on any rank, all ranks choose another algorithm. Returns an error only if an exchange, the meeting or a stream fails,
- * or if copies of the engines' test do not end; it breaks the team.
- */
-static mscclpp_status_t prepare_engines(mscclpp_task_t *task, const mscclpp_select_input_t *input)
-{
-    mscclpp_team_t *team = task->team;
-    const void *process = shares_engine_memory(team) ? team->group.admission : NULL;
-    bool usable = false;
-    mscclpp_status_t status =
-        mscclpp_runner_exchange(&team->runner, task->out, task->out, task->bytes, mscclpp_engine_is_sound(team->engine),
-                                task->kernel_args.peer_in, task->kernel_args.peer_out, &usable);
-
-    if (status == MSCCLPP_OK && usable) {
-        status = mscclpp_task_stream(task);
-    }
-    /*
-     * Other threads of a process may share the engines' memory. The meeting keeps them from calls by engines, and from
-     * setting up their own, while these are set up.
-     */
-    if (status == MSCCLPP_OK && usable && team->engine == NULL) {
-        status = mscclpp_group_meet(&team->group, task->bytes, false);
-    }
-    if (status == MSCCLPP_OK && usable) {
-        status = mscclpp_engine_open(&team->runner, &team->protocol, process, &team->engine, &usable);
-    }
-    mscclpp_group_give_slot(&team->group);
-    return status != MSCCLPP_OK || usable ? status : choose_without_engines(task, input);
-}
-
-/*
- * Maps the buffers unless they are already mapped. If they cannot be mapped, all ranks choose another algorithm. A
- * request in parts has mapped the buffers of all parts, so the buffers of this call are at an offset in the mapped
- * ones. An error breaks the team.
- */
-static mscclpp_status_t use_mapped(mscclpp_task_t *task, mscclpp_select_input_t *input)
-{
-    mscclpp_team_t *team = task->team;
-    mscclpp_status_t status = MSCCLPP_OK;
-    int rank;
-
-    if (task->mapped == NULL) {
-        status = mscclpp_runner_map_buffers(&team->runner, task->in, task->out, task->bytes, true, &task->mapped);
-    }
-    if (status == MSCCLPP_OK && task->mapped == NULL) {
-        task->may_map = false;
-        return choose(task, input);
-    }
-    for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
-        task->kernel_args.peer_in[rank] =
-            task->mapped->peer_in[rank] + ((const char *)task->in - (const char *)task->mapped->in);
-        task->kernel_args.peer_out[rank] =
-            task->mapped->peer_out[rank] + ((char *)task->out - (char *)task->mapped->out);
-    }
-    return status;
-}
-
-/*
- * Maps the peers' buffers if the algorithm needs them. If that fails on any rank, all ranks choose an algorithm that
- * does not need them. Each chain of fallbacks ends with such an algorithm, so the loop ends. An error breaks the team.
- */
-static mscclpp_status_t exchange(mscclpp_task_t *task, mscclpp_select_input_t *input)
-{
-    mscclpp_status_t status = MSCCLPP_OK;
-    bool mapped;
-
-    if (task->team->runner.serves_queue && task->choice.algo->maps_buffers) {
-        return use_mapped(task, input);
-    }
-    if (task->choice.algo->engines) {
-        status = prepare_engines(task, input);
-    }
-    if (status != MSCCLPP_OK || !task->choice.algo->maps_buffers || task->choice.algo->engines) {
-        return status;
-    }
-    status = mscclpp_runner_exchange(&task->team->runner, task->in, task->out, task->bytes, true,
-                                     task->kernel_args.peer_in, task->kernel_args.peer_out, &mapped);
-    while (status == MSCCLPP_OK && !mapped && task->choice.algo->maps_buffers) {
-        status = mscclpp_select_shape(input, task->choice.algo->fallback, &task->choice);
-    }
-    return status;
 }
 
 /* Returns true if the call goes between nodes by tiles, which short slots would cut into many. */
@@ -204,7 +59,7 @@ static bool wants_scratch(const mscclpp_task_t *task, const mscclpp_select_input
  */
 static mscclpp_status_t exchange_or_grow(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
-    mscclpp_status_t status = exchange(task, input);
+    mscclpp_status_t status = mscclpp_task_exchange(task, input);
 
     if (status == MSCCLPP_OK && (task->app_stream == NULL || task->team->runner.serves_queue) &&
         wants_scratch(task, input)) {
@@ -363,7 +218,7 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
     if (wants_scratch(task, input)) {
         status = mscclpp_team_grow(team, task->bytes, !host_waits || wants_long_slots(task, input));
         if (status == MSCCLPP_OK) {
-            status = choose(task, input); /* the new scratch allows pieces of other sizes */
+            status = mscclpp_task_choose(task, input); /* the new scratch allows pieces of other sizes */
         }
     } else if (mscclpp_team_needs_lost(team, input, &task->choice)) {
         status = mscclpp_team_reclaim(team, task->bytes);
@@ -388,7 +243,7 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
     if (status == MSCCLPP_OK && needs_epochs && !meets_to_renew) {
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
-    if (status == MSCCLPP_OK && host_waits) {
+    if (status == MSCCLPP_OK && host_waits && !task->met) {
         status = mscclpp_group_meet(&team->group, task->bytes, task->args->early);
     }
     if (status == MSCCLPP_OK && needs_epochs && meets_to_renew) {
@@ -416,7 +271,12 @@ static mscclpp_status_t serve(mscclpp_task_t *task)
     mscclpp_select_input_t input;
     mscclpp_status_t status;
 
-    status = choose(task, &input);
+    status = mscclpp_task_choose(task, &input);
+    if (status == MSCCLPP_OK && task->args->early && task->may_map && task->choice.algo->maps_buffers &&
+        mscclpp_runner_pauses_mapping(&team->runner)) {
+        task->may_map = false;
+        status = mscclpp_task_choose(task, &input);
+    }
     if (status != MSCCLPP_OK) {
         if (mscclpp_dev_supports(task->args->dtype, task->args->op, team->group.on_twin)) {
             mscclpp_report_choice(team, task->args->call, "staging");
@@ -457,7 +317,8 @@ static void begin_task(mscclpp_task_t *task, mscclpp_team_t *team, const mscclpp
     task->in_stand_in = NULL;
     task->out_stand_in = NULL;
     task->mapped = NULL;
-    task->may_map = false;
+    task->may_map = args->early && team->fabric == NULL && team->group.size > 1 && team->protocol.zerocopy != 0;
+    task->met = false;
 }
 
 /*
@@ -505,10 +366,14 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
 
 mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
 {
-    mscclpp_task_t task = {.team = team, .args = args, .bytes = bytes_of(args)};
+    mscclpp_task_t task;
     mscclpp_select_input_t input;
-    mscclpp_status_t status = choose(&task, &input);
+    mscclpp_status_t status;
     mscclpp_by_plan_t call;
+
+    begin_task(&task, team, args, NULL);
+    task.bytes = bytes_of(args);
+    status = mscclpp_task_choose(&task, &input);
 
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
     if (status == MSCCLPP_OK && wants_scratch(&task, &input)) {
@@ -541,7 +406,7 @@ mscclpp_status_t mscclpp_allreduce_map_buffers(mscclpp_team_t *team, const msccl
     mscclpp_status_t status = MSCCLPP_OK;
 
     *mapped_p = NULL;
-    if (task.bytes == 0 || team->group.gave_up || choose(&task, &input) != MSCCLPP_OK) {
+    if (task.bytes == 0 || team->group.gave_up || mscclpp_task_choose(&task, &input) != MSCCLPP_OK) {
         return MSCCLPP_OK;
     }
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);

@@ -20,7 +20,9 @@ typedef struct {
     mscclpp_choice_t choice;
     mscclpp_dev_zerocopy_args_t kernel_args; /* common arguments, and the peers' buffers if they are mapped */
     mscclpp_mapped_t *mapped;                /* in a queued call: the buffers of all ranks; NULL: not mapped */
-    bool may_map;                  /* in a queued call: the buffers are mapped, or may be mapped; equal on all ranks */
+    /* In a queued or early call: the buffers are mapped, or may be mapped. Equal on all ranks. */
+    bool may_map;
+    bool met; /* the ranks have met for the launch, and it must follow at once; equal on all ranks */
     mscclpp_dev_release_t release; /* for a kernel, if it is the only one that writes to `out` */
 } mscclpp_task_t;
 
@@ -29,6 +31,15 @@ static inline bool mscclpp_task_is_dense(mscclpp_dtype_t dtype)
 {
     return dtype < MSCCLPP_DTYPE_SHORT_INT;
 }
+
+/*
+ * task_exchange.c: chooses the algorithm and its grid. Returns MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks and with
+ * nothing changed, if the call must be staged. There is no other error.
+ */
+mscclpp_status_t mscclpp_task_choose(mscclpp_task_t *task, mscclpp_select_input_t *input);
+
+/* Maps the peers' buffers if the algorithm needs them. May change the choice. An error breaks the team. */
+mscclpp_status_t mscclpp_task_exchange(mscclpp_task_t *task, mscclpp_select_input_t *input);
 
 /* task_buffers.c: the buffers that kernels use instead of the user's buffers. */
 

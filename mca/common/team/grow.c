@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mca/common/algo/select.h"
+#include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/gpu/pool.h"
 #include "mca/common/team/larger.h"
@@ -193,6 +194,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
     mscclpp_status_t status, own_status;
     bool all_succeeded = false;
 
+    mscclpp_fiber_close(); /* growing waits for other ranks, also by the embedding runtime */
     /* The lingering kernel must end, because it would continue to use the old scratch. */
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;

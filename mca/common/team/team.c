@@ -10,6 +10,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/engine/memory.h"
 #include "mca/common/gpu/streams.h"
+#include "mca/common/run/known.h"
 #include "mca/common/team/grow.h"
 #include "mca/common/team/kin.h"
 #include "mca/common/team/lease.h"
@@ -207,6 +208,7 @@ static void destroy(mscclpp_team_t *team)
         mscclpp_runner_release_mappings(&team->runner, true);
     }
     free(team->runner.holds);
+    mscclpp_runner_forget_known(&team->runner);
     mscclpp_kin_release(team->kin);
     team->kin = NULL;
     mscclpp_ctrl_destroy(team->group.ctrl);

@@ -228,6 +228,10 @@ run_shared() {
     run test_admissions --quick --timeout "$deadline" engines
 }
 
+run_known() {
+    run test_known --quick --timeout "$deadline"
+}
+
 run_early() {
     run test_early --quick --timeout "$deadline" orders
 }

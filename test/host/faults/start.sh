@@ -43,11 +43,15 @@ plant mapped-closed-early mapped mca/common/run/launch.c mca/common/run/launch.c
     's/\(void\)__atomic_add_fetch\(&mapped->users, 1, __ATOMIC_RELAXED\);//'
 plant mapped-given-up-alone mapped mca/common/group/exchange.c mca/common/group/exchange.c \
     's/(own_end : current\)) != given_up;/\1 != UINT64_MAX;/'
+known=mca/common/run/known.c
+plant known-freed-used known "$known" "$known" 's/(id != 0) && runner->gpu->identify\(address\) == id/\1/'
+plant known-differ known "$known" "$known" 's| && have_all_published\(group, word, number\)||'
+plant known-slot-kept known "$known" "$known" 's/mscclpp_group_give_slot\(group\);//'
 plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/renew.c \
     '/status = meet_ranks\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet_ranks.*//;b};x}'
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c \
     's/may_take && !admission->is_slot_taken/may_take/'
-plant engines-without-slot shared mca/common/task/task.c mca/common/task/task.c \
+plant engines-without-slot shared mca/common/task/task_exchange.c mca/common/task/task_exchange.c \
     's/(usable && team->engine == NULL)\)/\1 \&\& 0)/'
 plant early-without-slot early mca/common/group/meeting.c mca/common/group/meeting.c \
     's/needs_slot = early \|\| group->concurrent/needs_slot = group->concurrent/'

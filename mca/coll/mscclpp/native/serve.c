@@ -346,6 +346,7 @@ int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_col
         return OMPI_SUCCESS;
     }
     call->args.early = true;
+    call->args.repeated = true;
     call->args.is_size_known = true;
     return mca_coll_mscclpp_lane_make(module, call->buffers, passes_device(call), &call->args.largest_block,
                                       prepare_team, call, lane_p);
@@ -367,6 +368,7 @@ int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca
         return fail_undescribed(lane->team, call);
     }
     call->args.early = true;
+    call->args.repeated = true;
     call->args.is_size_known = true;
     call->args.largest_block = request->largest_block;
     return mca_coll_mscclpp_lane_finish(lane, call->args.coll, mscclpp_collective(lane->team, &call->args));

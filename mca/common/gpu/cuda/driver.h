@@ -94,6 +94,7 @@ bool mscclpp_cuda_is_device(const void *address, uint64_t *allocation_p);
 mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p);
 mscclpp_status_t mscclpp_cuda_settle(const void *address);
 void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p);
+uint64_t mscclpp_cuda_identify(const void *address);
 mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p);
 mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p);
 void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base);

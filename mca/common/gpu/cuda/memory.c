@@ -322,6 +322,11 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     return status;
 }
 
+uint64_t mscclpp_cuda_identify(const void *address)
+{
+    return mscclpp_cuda_driver() == NULL ? 0 : mscclpp_cuda_buffer_id(address);
+}
+
 /*
  * Returns true if an error means that memory cannot be reached. These errors mean that two devices or two processes
  * cannot reach each other. Any other error is a fault.

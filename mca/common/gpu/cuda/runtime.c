@@ -313,6 +313,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops = {
     .host_free = cuda_host_free,
     .host_register = cuda_host_register,
     .host_unregister = cuda_host_unregister,
+    .identify = mscclpp_cuda_identify,
     .export_memory = mscclpp_cuda_export_memory,
     .import_memory = mscclpp_cuda_import_memory,
     .close_memory = mscclpp_cuda_close_memory,

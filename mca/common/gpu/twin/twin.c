@@ -319,27 +319,44 @@ static void twin_host_unregister(void *host_address)
 }
 
 /*
- * Makes a handle for memory in a segment of this library. In tests that set bounds, also accepts a segment of another
- * copy of the library in this process. Returns MSCCLPP_ERR_NOT_SUPPORTED for all other memory. After a failure,
- * *handle_p is unchanged.
+ * Finds the segment of this library that contains an address, and the offset of the address in it. In tests that set
+ * bounds, also finds a segment of another copy of the library in this process. Returns false for all other memory.
  */
-static mscclpp_status_t twin_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
+static bool describe_segment(const void *address, mscclpp_shmseg_descriptor_t *descriptor, uint64_t *offset)
 {
     const bool knows_other_copies = atomic_load_explicit(&twin_bounds, memory_order_acquire) != NULL;
-    mscclpp_shmseg_descriptor_t descriptor;
     const twin_memory_t *memory;
-    uint64_t offset = 0;
     bool is_found;
 
     pthread_mutex_lock(&twin_lock);
     memory = *find_memory(address, false);
     is_found = memory != NULL;
     if (is_found) {
-        mscclpp_shmseg_describe(memory->segment, &descriptor);
-        offset = (uint64_t)((const char *)address - (const char *)mscclpp_shmseg_base(memory->segment));
+        mscclpp_shmseg_describe(memory->segment, descriptor);
+        *offset = (uint64_t)((const char *)address - (const char *)mscclpp_shmseg_base(memory->segment));
     }
     pthread_mutex_unlock(&twin_lock);
-    if (!is_found && !(knows_other_copies && mscclpp_shmseg_recognise(address, &descriptor, &offset))) {
+    return is_found || (knows_other_copies && mscclpp_shmseg_recognise(address, descriptor, offset));
+}
+
+static uint64_t twin_identify(const void *address)
+{
+    mscclpp_shmseg_descriptor_t descriptor;
+    uint64_t offset;
+
+    return describe_segment(address, &descriptor, &offset) ? descriptor.id : 0;
+}
+
+/*
+ * Makes a handle for memory in a segment. Returns MSCCLPP_ERR_NOT_SUPPORTED for all other memory. After a failure,
+ * *handle_p is unchanged.
+ */
+static mscclpp_status_t twin_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
+{
+    mscclpp_shmseg_descriptor_t descriptor;
+    uint64_t offset;
+
+    if (!describe_segment(address, &descriptor, &offset)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     memset(handle_p, 0, sizeof(*handle_p));
@@ -438,6 +455,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_twin_ops = {
     .host_free = twin_host_free,
     .host_register = twin_host_register,
     .host_unregister = twin_host_unregister,
+    .identify = twin_identify,
     .export_memory = twin_export_memory,
     .import_memory = twin_import_memory,
     .close_memory = twin_close_memory,

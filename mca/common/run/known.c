@@ -1,0 +1,221 @@
+/*
+ * The buffers of earlier exchanges, for early calls that pass them again. Such a call needs no exchange: the ranks only
+ * tell one another, as they meet before the launch, that all of them pass the buffers of the same exchange.
+ */
+#include "mca/common/run/known.h"
+
+#include <stdlib.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/run/runner.h"
+
+/*
+ * After an exchange whose buffers could not be mapped, some early calls map nothing, one after the first failure. Their
+ * number doubles with each failure, so often at most.
+ */
+#define DOUBLINGS_MAX 8u
+
+/* One rank's buffers. */
+typedef struct {
+    mscclpp_gpu_handle_t in, out;
+    bool has_in, has_out, in_place; /* as in mscclpp_board_buffers_t */
+    mscclpp_dev_runs_t place;       /* of this rank's block in the output, for calls whose blocks differ in size */
+} buffers_t;
+
+struct mscclpp_known {
+    uint64_t number; /* of the exchange, which is equal on all ranks */
+    const void *in;  /* this rank's buffers */
+    void *out;
+    uint64_t in_id; /* numbers of their allocations */
+    uint64_t out_id;
+    buffers_t ranks[];
+};
+
+/* Returns true if the allocation with number `id` still contains the address. A buffer that is not shared is NULL. */
+static bool is_still(const mscclpp_runner_t *runner, const void *address, uint64_t id)
+{
+    return address == NULL || (id != 0 && runner->gpu->identify(address) == id);
+}
+
+/*
+ * Returns the exchange in which this rank has passed these buffers. NULL: there is none, or a buffer has been freed
+ * since. Its address may be in use again then, for memory that peers have not mapped.
+ */
+static const mscclpp_known_t *find_known(const mscclpp_runner_t *runner, const void *in, const void *out)
+{
+    int i;
+
+    for (i = 0; i < MSCCLPP_RUNNER_KNOWN; ++i) {
+        const mscclpp_known_t *known = runner->known[i];
+
+        if (known != NULL && known->in == in && known->out == out) {
+            return is_still(runner, out, known->out_id) && (in == out || is_still(runner, in, known->in_id)) ? known
+                                                                                                             : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* Appends a mapping that is still open to `mappings`. Returns false, with nothing appended, if it has been closed. */
+static bool take_open(const mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle, mscclpp_mapping_t **mappings,
+                      int *count, char **address_p)
+{
+    mscclpp_mapping_t *mapping = mscclpp_mapping_find(runner->gpu, runner->device, handle);
+
+    if (mapping == NULL) {
+        return false;
+    }
+    mappings[(*count)++] = mapping;
+    *address_p = (char *)mscclpp_mapping_base(mapping) + handle->offset;
+    return true;
+}
+
+/*
+ * Takes the mappings of all peers' buffers. Returns false if any of them has been closed. The caller has to give back
+ * the mappings that are in `mappings`, also then.
+ */
+static bool take_all(const mscclpp_runner_t *runner, const mscclpp_known_t *known, mscclpp_mapping_t **mappings,
+                     int *count, mscclpp_known_buffers_t *buffers)
+{
+    bool all_open = true;
+    int rank;
+
+    for (rank = 0; rank < runner->group->size && all_open; ++rank) {
+        const buffers_t *theirs = &known->ranks[rank];
+        char *in = NULL, *out = NULL;
+
+        if (rank == runner->group->rank) {
+            buffers->in[rank] = known->in;
+            buffers->out[rank] = known->out;
+        } else {
+            all_open = (!theirs->has_out || take_open(runner, &theirs->out, mappings, count, &out)) &&
+                       (!theirs->has_in || theirs->in_place || take_open(runner, &theirs->in, mappings, count, &in));
+            buffers->in[rank] = theirs->in_place ? out : in;
+            buffers->out[rank] = out;
+        }
+        buffers->place[rank] = theirs->place;
+    }
+    return all_open;
+}
+
+/* Returns true if all ranks have published the number `number`. `word` is this rank's word. */
+static bool have_all_published(const mscclpp_group_t *group, const uint64_t *word, uint64_t number)
+{
+    bool equal = true;
+    int rank;
+
+    for (rank = 0; rank < group->size; ++rank) {
+        equal = equal && mscclpp_board_load(mscclpp_group_word_of(group, word, rank)) == number;
+    }
+    return equal;
+}
+
+/*
+ * Publishes the number of the exchange before the arrival, so that a rank that has seen all arrivals sees all numbers.
+ * Consecutive meetings use two words in turn: a rank publishes a number for meeting k + 2 only after all ranks have
+ * arrived at meeting k + 1, and so have read the numbers of meeting k.
+ */
+mscclpp_status_t mscclpp_runner_meet_known(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
+                                           mscclpp_known_buffers_t *buffers, bool *found_p)
+{
+    mscclpp_group_t *group = runner->group;
+    uint64_t *word = &group->board[group->rank].known[(group->arrivals + 1) % 2];
+    mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
+    const mscclpp_known_t *known = find_known(runner, in, out);
+    int count = 0;
+    const uint64_t number = known != NULL && take_all(runner, known, mappings, &count, buffers) ? known->number : 0;
+    mscclpp_status_t status;
+
+    mscclpp_board_store(word, number);
+    status = mscclpp_group_meet(group, bytes, true);
+    *found_p = status == MSCCLPP_OK && number != 0 && have_all_published(group, word, number);
+    if (*found_p) {
+        mscclpp_runner_hold_mappings(runner, mappings, count);
+        return MSCCLPP_OK;
+    }
+    while (count > 0) {
+        mscclpp_mapping_put(mappings[--count]);
+    }
+    if (status == MSCCLPP_OK) {
+        mscclpp_group_give_slot(group); /* the exchange that follows must not keep it */
+    }
+    return status;
+}
+
+/* Returns the place in the list for the buffers of an exchange: that of the same addresses, or of the oldest ones. */
+static mscclpp_known_t **find_place(mscclpp_runner_t *runner, const void *in, const void *out)
+{
+    int i;
+
+    for (i = 0; i < MSCCLPP_RUNNER_KNOWN; ++i) {
+        if (runner->known[i] != NULL && runner->known[i]->in == in && runner->known[i]->out == out) {
+            return &runner->known[i];
+        }
+    }
+    return &runner->known[runner->next_known++ % MSCCLPP_RUNNER_KNOWN];
+}
+
+/* Keeps the handles of the last exchange. Without memory for them, later calls exchange the buffers again. */
+static void remember(mscclpp_runner_t *runner, const void *in, void *out, const mscclpp_dev_runs_t *places)
+{
+    const mscclpp_group_t *group = runner->group;
+    mscclpp_known_t **place = find_place(runner, in, out), *known;
+    int rank;
+
+    free(*place);
+    *place = known = calloc(1, sizeof(*known) + (size_t)group->size * sizeof(known->ranks[0]));
+    if (known == NULL) {
+        return;
+    }
+    known->number = group->exchanges;
+    known->in = in;
+    known->out = out;
+    for (rank = 0; rank < group->size; ++rank) {
+        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(group, rank);
+        buffers_t *buffers = &known->ranks[rank];
+
+        buffers->has_in = theirs->has_in != 0;
+        buffers->has_out = theirs->has_out != 0;
+        buffers->in_place = theirs->in_place != 0;
+        buffers->in = theirs->in;
+        buffers->out = theirs->out;
+        if (places != NULL) {
+            buffers->place = places[rank];
+        }
+    }
+    known->in_id = known->ranks[group->rank].in.buffer_id;
+    known->out_id = known->ranks[group->rank].out.buffer_id;
+}
+
+void mscclpp_runner_note_exchange(mscclpp_runner_t *runner, bool mapped, const void *in, void *out,
+                                  const mscclpp_dev_runs_t *places)
+{
+    if (mapped) {
+        runner->map_failures = 0;
+        remember(runner, in, out, places);
+        return;
+    }
+    runner->map_pause = 1u << runner->map_failures;
+    runner->map_failures += runner->map_failures < DOUBLINGS_MAX;
+    mscclpp_debug("%s: the buffers of a call cannot be mapped; the next %u such calls go through scratch",
+                  runner->group->oob.label, runner->map_pause);
+}
+
+bool mscclpp_runner_pauses_mapping(mscclpp_runner_t *runner)
+{
+    if (runner->map_pause == 0) {
+        return false;
+    }
+    --runner->map_pause;
+    return true;
+}
+
+void mscclpp_runner_forget_known(mscclpp_runner_t *runner)
+{
+    int i;
+
+    for (i = 0; i < MSCCLPP_RUNNER_KNOWN; ++i) {
+        free(runner->known[i]);
+        runner->known[i] = NULL;
+    }
+}

@@ -1,0 +1,47 @@
+/*
+ * Early calls (mca/common/task/task.h) with mapped buffers. An early call that passes the same buffers as an earlier
+ * one needs no exchange, only the meeting that precedes every early launch.
+ */
+#ifndef MCA_COMMON_RUN_KNOWN_H
+#define MCA_COMMON_RUN_KNOWN_H
+
+#include "device/types/coll.h"
+#include "mca/common/run/runner.h"
+
+/* The buffers of all ranks, at the addresses for this rank's kernels. NULL: the rank shares none. */
+typedef struct {
+    const char *in[MSCCLPP_DEV_MAX_RANKS];
+    char *out[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_dev_runs_t place[MSCCLPP_DEV_MAX_RANKS]; /* as they were passed to mscclpp_runner_note_exchange */
+} mscclpp_known_buffers_t;
+
+/*
+ * Meets the other ranks before an early launch (mscclpp_group_meet). `in` and `out` are the buffers that this rank
+ * shares, or NULL. *found_p is equal on all ranks.
+ *
+ * *found_p is true if all ranks pass the buffers that they passed in one earlier exchange, none of these has been freed
+ * since, and all mappings are still open. Then *buffers has them, they stay mapped until the next launch has ended, and
+ * the launch must follow at once. Otherwise the ranks have to exchange their buffers, and to meet again. Does not call
+ * the GPU runtime except to ask for the numbers of this rank's allocations.
+ */
+mscclpp_status_t mscclpp_runner_meet_known(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
+                                           mscclpp_known_buffers_t *buffers, bool *found_p);
+
+/*
+ * Notes the result of the last exchange, with the buffers that this rank has shared. All ranks call it after each
+ * exchange for an early call. If the buffers could be mapped, later calls that pass them find them. `places` has for
+ * each rank the place of this rank's block in that rank's output; NULL: it is not kept.
+ */
+void mscclpp_runner_note_exchange(mscclpp_runner_t *runner, bool mapped, const void *in, void *out,
+                                  const mscclpp_dev_runs_t *places);
+
+/*
+ * Returns true if the next early call that would map buffers must not try that, because earlier calls could not map
+ * theirs. To be called once for each such call. Equal on all ranks.
+ */
+bool mscclpp_runner_pauses_mapping(mscclpp_runner_t *runner);
+
+/* Frees what is kept of earlier exchanges. */
+void mscclpp_runner_forget_known(mscclpp_runner_t *runner);
+
+#endif

@@ -1,0 +1,186 @@
+/* The choice of an all-reduce's algorithm, and the exchange of the buffers that the algorithm maps. */
+#include "mca/common/task/task_parts.h"
+
+#include <string.h>
+
+#include "mca/common/algo/select.h"
+#include "mca/common/base/log.h"
+#include "mca/common/run/known.h"
+#include "mca/common/task/report.h"
+#include "mca/common/team/grow.h"
+
+mscclpp_status_t mscclpp_task_choose(mscclpp_task_t *task, mscclpp_select_input_t *input)
+{
+    const mscclpp_team_t *team = task->team;
+    mscclpp_status_t status;
+
+    if (!mscclpp_dev_supports(task->args->dtype, task->args->op, team->group.on_twin)) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    input->nodes = 1;
+    if (team->fabric != NULL) {
+        mscclpp_fabric_describe(team->fabric, input);
+    }
+    input->bytes = task->bytes;
+    input->in_place = task->args->sendbuf == task->args->recvbuf;
+    input->dtype = task->args->dtype;
+    input->nranks = (uint32_t)team->group.size;
+    input->on_twin = team->group.on_twin;
+    input->one_gpu = team->one_gpu;
+    /* Engines copy ranges of bytes, including padding, and the host must wait in the call for them. */
+    input->engines = team->engines && task->app_stream == NULL && mscclpp_task_is_dense(task->args->dtype) &&
+                     (team->engine == NULL || team->engine->is_usable) &&
+                     (!task->args->early || team->protocol.algorithm >= 0);
+    input->ll128 = team->ll128;
+    input->queued = task->app_stream != NULL;
+    input->early = task->args->early || team->runner.serves_queue;
+    input->replayed = team->runner.serves_queue;
+    input->exchanges = task->may_map && task->args->early;
+    input->mapped = task->may_map && !task->args->early;
+    input->block_limit = team->runner.serves_queue ? team->runner.queue_blocks
+                         : task->args->early       ? mscclpp_runner_early_blocks(&team->runner)
+                                                   : team->runner.block_limit;
+    input->protocol = &team->protocol;
+    input->layout = mscclpp_team_layout(team);
+    status = mscclpp_select_allreduce(input, &task->choice);
+    if (status == MSCCLPP_OK && input->nodes > 1 && mscclpp_log_level >= MSCCLPP_LOG_INFO) {
+        mscclpp_report_costs(task->team, input, &task->choice);
+    }
+    return status;
+}
+
+/* Chooses an algorithm other than the engines. */
+static mscclpp_status_t choose_without_engines(mscclpp_task_t *task, const mscclpp_select_input_t *input)
+{
+    mscclpp_select_input_t other_input = *input;
+
+    other_input.engines = false;
+    return mscclpp_select_allreduce(&other_input, &task->choice);
+}
+
+/*
+ * Returns true if the team shares the memory of engines with other teams of the process. It does not if the user asks
+ * for engines by name, because they then serve nonblocking calls beside blocking calls of other teams.
+ */
+static bool shares_engine_memory(const mscclpp_team_t *team)
+{
+    return team->calls_one_at_a_time && team->protocol.algorithm < 0;
+}
+
+/*
+ * Maps the peers' outputs, and then opens the engines, which need memory. The inputs are not mapped, because each rank
+ * reads only its own operands; so the output is passed to the exchange as the input, too. If mapping or opening fails
+ * on any rank, all ranks choose another algorithm. Returns an error only if an exchange, the meeting or a stream fails,
+ * or if copies of the engines' test do not end; it breaks the team.
+ */
+static mscclpp_status_t prepare_engines(mscclpp_task_t *task, const mscclpp_select_input_t *input)
+{
+    mscclpp_team_t *team = task->team;
+    const void *process = shares_engine_memory(team) ? team->group.admission : NULL;
+    bool usable = false;
+    mscclpp_status_t status =
+        mscclpp_runner_exchange(&team->runner, task->out, task->out, task->bytes, mscclpp_engine_is_sound(team->engine),
+                                task->kernel_args.peer_in, task->kernel_args.peer_out, &usable);
+
+    if (status == MSCCLPP_OK && usable) {
+        status = mscclpp_task_stream(task);
+    }
+    /*
+     * Other threads of a process may share the engines' memory. The meeting keeps them from calls by engines, and from
+     * setting up their own, while these are set up.
+     */
+    if (status == MSCCLPP_OK && usable && team->engine == NULL) {
+        status = mscclpp_group_meet(&team->group, task->bytes, false);
+    }
+    if (status == MSCCLPP_OK && usable) {
+        status = mscclpp_engine_open(&team->runner, &team->protocol, process, &team->engine, &usable);
+    }
+    mscclpp_group_give_slot(&team->group);
+    return status != MSCCLPP_OK || usable ? status : choose_without_engines(task, input);
+}
+
+/*
+ * Maps the buffers unless they are already mapped. If they cannot be mapped, all ranks choose another algorithm. A
+ * request in parts has mapped the buffers of all parts, so the buffers of this call are at an offset in the mapped
+ * ones. An error breaks the team.
+ */
+static mscclpp_status_t use_mapped(mscclpp_task_t *task, mscclpp_select_input_t *input)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int rank;
+
+    if (task->mapped == NULL) {
+        status = mscclpp_runner_map_buffers(&team->runner, task->in, task->out, task->bytes, true, &task->mapped);
+    }
+    if (status == MSCCLPP_OK && task->mapped == NULL) {
+        task->may_map = false;
+        return mscclpp_task_choose(task, input);
+    }
+    for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
+        task->kernel_args.peer_in[rank] =
+            task->mapped->peer_in[rank] + ((const char *)task->in - (const char *)task->mapped->in);
+        task->kernel_args.peer_out[rank] =
+            task->mapped->peer_out[rank] + ((char *)task->out - (char *)task->mapped->out);
+    }
+    return status;
+}
+
+/*
+ * Makes an early call use the buffers of an earlier exchange, if all ranks pass those again. Otherwise exchanges the
+ * buffers. If they cannot be mapped, all ranks choose an algorithm that does not need them. An error breaks the team.
+ */
+static mscclpp_status_t exchange_early(mscclpp_task_t *task, mscclpp_select_input_t *input, bool *mapped_p)
+{
+    mscclpp_runner_t *runner = &task->team->runner;
+    mscclpp_known_buffers_t known;
+    mscclpp_status_t status = mscclpp_runner_meet_known(runner, task->in, task->out, task->bytes, &known, &task->met);
+
+    *mapped_p = task->met;
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    if (task->met) {
+        memcpy(task->kernel_args.peer_in, known.in, sizeof(task->kernel_args.peer_in));
+        memcpy(task->kernel_args.peer_out, known.out, sizeof(task->kernel_args.peer_out));
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_runner_exchange(runner, task->in, task->out, task->bytes, true, task->kernel_args.peer_in,
+                                     task->kernel_args.peer_out, mapped_p);
+    if (status == MSCCLPP_OK) {
+        mscclpp_runner_note_exchange(runner, *mapped_p, task->in, task->out, NULL);
+    }
+    if (status == MSCCLPP_OK && !*mapped_p) {
+        task->may_map = false;
+        status = mscclpp_task_choose(task, input);
+    }
+    return status;
+}
+
+/*
+ * Maps the peers' buffers if the algorithm needs them. If that fails on any rank, all ranks choose an algorithm that
+ * does not need them. Each chain of fallbacks ends with such an algorithm, so the loop ends. An error breaks the team.
+ */
+mscclpp_status_t mscclpp_task_exchange(mscclpp_task_t *task, mscclpp_select_input_t *input)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    bool mapped;
+
+    if (task->team->runner.serves_queue && task->choice.algo->maps_buffers) {
+        return use_mapped(task, input);
+    }
+    if (task->choice.algo->engines) {
+        status = prepare_engines(task, input);
+    }
+    if (status != MSCCLPP_OK || !task->choice.algo->maps_buffers || task->choice.algo->engines) {
+        return status;
+    }
+    status = task->args->early
+                 ? exchange_early(task, input, &mapped)
+                 : mscclpp_runner_exchange(&task->team->runner, task->in, task->out, task->bytes, true,
+                                           task->kernel_args.peer_in, task->kernel_args.peer_out, &mapped);
+    while (status == MSCCLPP_OK && !mapped && task->choice.algo->maps_buffers) {
+        status = mscclpp_select_shape(input, task->choice.algo->fallback, &task->choice);
+    }
+    return status;
+}
