@@ -6,6 +6,7 @@
 #ifndef MSCCLPP_DEVICE_KERN_PLAN_RUN_H
 #define MSCCLPP_DEVICE_KERN_PLAN_RUN_H
 
+#include "device/kern/plan/brief.h"
 #include "device/kern/plan/data.h"
 #include "device/lib/barrier.h"
 #include "device/lib/port_channel.h"
@@ -306,6 +307,12 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     run.flag = mscclpp_dev_plan_begin(ctx, args);
     run.turn = run.turns = run.unit = 0;
     mscclpp_dev_block_sync(ctx);
+    if (mscclpp_dev_plan_is_brief(ctx, args)) {
+        mscclpp_dev_plan_brief(ctx, args, copy, run.flag, hot, dtype, op);
+        mscclpp_dev_plan_leave(ctx, args, run.flag);
+        mscclpp_dev_finish_packets(ctx, &args->common, launches, epoch);
+        return;
+    }
     run.program = mscclpp_dev_plan_prepare(ctx, args, copy, run.flag);
     mscclpp_dev_block_sync(ctx);
     for (position = 0;; ++position) {

@@ -22,6 +22,19 @@ uint32_t mscclpp_plan_program_most_chunks(const mscclpp_plan_program_t *program)
     return most;
 }
 
+bool mscclpp_plan_program_is_brief(const mscclpp_plan_program_t *program)
+{
+    bool is_brief = true;
+
+    for (uint32_t i = 0; i < program->step_count; ++i) {
+        const mscclpp_dev_plan_step_t *step = &program->steps[i];
+
+        is_brief = is_brief && (step->code == MSCCLPP_DEV_PLAN_NOP || step->code == MSCCLPP_DEV_PLAN_END ||
+                                (step->code == MSCCLPP_DEV_PLAN_DATA && step->parts == 0));
+    }
+    return is_brief;
+}
+
 /* A signal increments the counter of the peer, a wait reads that of this rank. */
 void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank, uint64_t *const *counters)
 {

@@ -29,6 +29,12 @@ void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
 uint32_t mscclpp_plan_program_most_chunks(const mscclpp_plan_program_t *program);
 
 /*
+ * Returns true if all blocks' programs consist only of steps that move data or let the block's threads meet, and none
+ * of these steps is shared by a group of blocks.
+ */
+bool mscclpp_plan_program_is_brief(const mscclpp_plan_program_t *program);
+
+/*
  * Sets the addresses of the counters that the program's links increment or wait for. counters[r] are the counters of
  * rank r, one for each of its channels, at the addresses for this rank's kernels. Only those of ranks on this node are
  * used, because no link to another node has such a counter.

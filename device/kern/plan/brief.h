@@ -1,0 +1,123 @@
+/*
+ * Runs a short execution plan in little code. Such a plan only moves data by packets, and its messages are so small
+ * that jumps to code which is not in the instruction cache would take longer than the data. So one loop serves all
+ * steps, and each thread computes the places of its items as it comes to them.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_PLAN_BRIEF_H
+#define MSCCLPP_DEVICE_KERN_PLAN_BRIEF_H
+
+#include "device/kern/plan/data.h"
+
+/* Units of a step that a thread handles at most. For more, the batches of mscclpp_dev_plan_data are faster. */
+#define MSCCLPP_DEV_PLAN_BRIEF_UNITS 4u
+
+/* Sources that a thread asks for before it uses the first one. */
+#define MSCCLPP_DEV_PLAN_BRIEF_BATCH 4u
+
+/*
+ * Returns true if mscclpp_dev_plan_brief can run the program: it consists of data steps outside loops and groups,
+ * packets order nothing else, and no step is long.
+ */
+MSCCLPP_DEV bool mscclpp_dev_plan_is_brief(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
+{
+    return args->brief_chunks != 0 && args->programs != NULL &&
+           args->brief_chunks * args->chunk <=
+               (uint64_t)MSCCLPP_DEV_PLAN_BRIEF_UNITS * MSCCLPP_DEV_UNIT * ctx->nthreads;
+}
+
+/*
+ * Loads a unit of a span into *value. Returns false, with *value undefined, if the unit's packets have not arrived.
+ */
+MSCCLPP_DEV bool mscclpp_dev_plan_brief_load(const mscclpp_dev_plan_span_t *span, uint32_t unit, uint32_t flag,
+                                             mscclpp_dev_vec_t *value)
+{
+    char *slot = span->address + (uint64_t)unit * MSCCLPP_DEV_PACKET_UNIT;
+    bool has_arrived;
+
+    if (span->packets == 0) {
+        *value = mscclpp_dev_plan_is_plain(span, unit)
+                     ? mscclpp_dev_ld_vec(span->address + (uint64_t)unit * MSCCLPP_DEV_UNIT)
+                     : mscclpp_dev_plan_load_part(span->address, unit, span->bytes);
+        return true;
+    }
+    has_arrived = mscclpp_dev_poll_unit(slot, MSCCLPP_DEV_PACKET_STEP, value, flag, MSCCLPP_DEV_LL16);
+    if (has_arrived) {
+        MSCCLPP_DEV_SAW_PACKET(slot);
+    }
+    return has_arrived;
+}
+
+/*
+ * Combines a unit of a step's sources in their order, and stores it to all targets. If a wait fails, sets ctx->failed
+ * and stores nothing.
+ */
+MSCCLPP_DEV void mscclpp_dev_plan_brief_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                             const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_item_t *items,
+                                             uint32_t unit, uint32_t flag, bool hot, int dtype, int op)
+{
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_PLAN_BRIEF_BATCH];
+    mscclpp_dev_plan_span_t span;
+    mscclpp_dev_acc_t acc;
+    uint32_t i, j;
+
+    for (i = 0; i < step->sources; i += MSCCLPP_DEV_PLAN_BRIEF_BATCH) {
+        mscclpp_dev_wait_t wait = {0, 0};
+        uint32_t missing, late;
+
+        do {
+            missing = late = 0;
+            MSCCLPP_DEV_UNROLL
+            for (j = 0; j < MSCCLPP_DEV_PLAN_BRIEF_BATCH; ++j) {
+                if (i + j < step->sources) {
+                    span = mscclpp_dev_plan_span_of(args, &items[i + j], flag);
+                    if (!mscclpp_dev_plan_brief_load(&span, unit, flag, &values[j])) {
+                        missing = 1;
+                        late = span.rank;
+                    }
+                }
+            }
+        } while (missing != 0 && mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->names[late]));
+        MSCCLPP_DEV_UNROLL
+        for (j = 0; j < MSCCLPP_DEV_PLAN_BRIEF_BATCH; ++j) {
+            if (i + j == 0) {
+                mscclpp_dev_acc_set(&acc, dtype, values[0]);
+            } else if (i + j < step->sources) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, values[j]);
+            }
+        }
+    }
+    if (ctx->failed) {
+        return;
+    }
+    values[0] = step->sources > 1 ? mscclpp_dev_acc_get(&acc, dtype) : values[0];
+    for (i = 0; i < step->targets; ++i) {
+        span = mscclpp_dev_plan_span_of(args, &items[step->sources + i], flag);
+        mscclpp_dev_plan_store(args, &span, unit, flag, values[0], mscclpp_dev_unit_mask(dtype));
+    }
+}
+
+/*
+ * Executes the block's program, whose copy the block's threads have completed (mscclpp_dev_plan_is_brief). `flag` is
+ * the flag of this launch's packets. After a failure it stores nothing more.
+ */
+MSCCLPP_DEV void mscclpp_dev_plan_brief(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                        const mscclpp_dev_plan_copy_t *copy, uint32_t flag, bool hot, int dtype, int op)
+{
+    const mscclpp_dev_plan_step_t *step = copy->steps;
+    const mscclpp_dev_plan_item_t *items =
+        (const mscclpp_dev_plan_item_t *)(const void *)(copy->steps + args->most_steps);
+    uint32_t unit, units;
+
+    for (; step->code != MSCCLPP_DEV_PLAN_END; ++step) {
+        if (step->code == MSCCLPP_DEV_PLAN_NOP) {
+            ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+            continue;
+        }
+        units = (uint32_t)(step->size * args->chunk / MSCCLPP_DEV_UNIT);
+        for (unit = ctx->tid; unit < units && !ctx->failed; unit += ctx->nthreads) {
+            mscclpp_dev_plan_brief_unit(ctx, args, step, items + step->items, unit, flag, hot, dtype, op);
+        }
+    }
+}
+
+#endif
