@@ -128,7 +128,7 @@ static bool check_name(const coll_end_t *end, const case_t *c, const char *befor
         c->coll != CASE_ALLREDUCE && MSCCLPP_DEV_COLL_TREES(mscclpp_coll_pattern(c->coll))) {
         return true;
     }
-    /* Also all-gathers and reduce-scatters by halving, where nodes are many. */
+    /* Also all-gathers and reduce-scatters by halving, between more than two nodes. */
     if (c->served == CASE_BY_NODES && strcmp(name, "nodes_halving") == 0 && c->choice.algo == CASE_AUTO &&
         c->coll != CASE_ALLREDUCE && MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern(c->coll))) {
         return true;
@@ -140,6 +140,23 @@ static bool check_name(const coll_end_t *end, const case_t *c, const char *befor
     return true;
 }
 
+/*
+ * Returns the case as if the algorithm that the cost model has chosen had been forced: partial results are combined in
+ * the order of that algorithm.
+ */
+static case_t as_chosen(const coll_end_t *end, const case_t *c)
+{
+    const char *name = mscclpp_team_last_algorithm(end->team);
+    case_t chosen = *c;
+
+    if (c->choice.algo == CASE_AUTO && strcmp(name, "nodes_halving") == 0) {
+        chosen.choice.algo = CASE_HALVING;
+    } else if (c->choice.algo == CASE_AUTO && (strcmp(name, "nodes_trees") == 0 || strcmp(name, "nodes_ring") == 0)) {
+        chosen.choice.algo = CASE_RING;
+    }
+    return chosen;
+}
+
 bool coll_end_call(coll_end_t *end, const case_t *c, const coll_images_t *images)
 {
     const int rank = end->rank->rank;
@@ -149,6 +166,7 @@ bool coll_end_call(coll_end_t *end, const case_t *c, const coll_images_t *images
     mscclpp_status_t status;
     char what[256];
     bool good = true;
+    case_t chosen;
 
     user_buffer_open(&in, side->in_kind, &end->in_pool, side->in_offset, side->in_bytes);
     user_buffer_open(&out, side->out_kind, &end->out_pool, side->out_offset, side->out_bytes);
@@ -159,7 +177,8 @@ bool coll_end_call(coll_end_t *end, const case_t *c, const coll_images_t *images
         snprintf(what, sizeof(what), "status %d: %s", (int)status, mscclpp_status_string(status));
         good = fail(end, c, what);
     }
-    if (good && !case_verify(c, rank, images->in, images->out, out.data, what, sizeof(what))) {
+    chosen = as_chosen(end, c);
+    if (good && !case_verify(&chosen, rank, images->in, images->out, out.data, what, sizeof(what))) {
         good = fail(end, c, what);
     }
     if (good && memcmp(in.data, images->in[rank], side->in_bytes) != 0) {

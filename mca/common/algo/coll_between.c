@@ -106,16 +106,23 @@ static bool can_go(const mscclpp_select_input_t *input, mscclpp_coll_t coll, con
 }
 
 /*
- * Returns true if the cost model may choose this way of exchanging tiles. A ring is not chosen on one host, where nodes
- * share no links, so a ring has no advantage. In trees a node sends to its children at once, so trees are not chosen if
- * the children are more than nodes_fanout. They are not chosen for two nodes either, because then the data is sent in
- * the same way without trees.
+ * Returns true if the cost model may choose this way of exchanging tiles. Two nodes always exchange directly: the other
+ * ways would send the same data, and reductions would combine them in another order. A ring is not chosen on one host,
+ * where nodes share no links, so a ring has no advantage. In trees a node sends to its children at once, so trees are
+ * not chosen if the children are more than nodes_fanout.
  */
 static bool may_choose(const mscclpp_select_input_t *input, const tiles_t *tiles)
 {
-    return !(tiles->algo == MSCCLPP_COLL_BY_NODES_RING && input->is_one_host) &&
-           (tiles->algo != MSCCLPP_COLL_BY_NODES_TREES ||
-            (input->nodes > 2 && mscclpp_between_keeps_fanout(input, MSCCLPP_DEV_TREES_CHILDREN)));
+    switch (tiles->algo) {
+    case MSCCLPP_COLL_BY_NODES_RING:
+        return input->nodes > 2 && !input->is_one_host;
+    case MSCCLPP_COLL_BY_NODES_HALVING:
+        return input->nodes > 2;
+    case MSCCLPP_COLL_BY_NODES_TREES:
+        return input->nodes > 2 && mscclpp_between_keeps_fanout(input, MSCCLPP_DEV_TREES_CHILDREN);
+    default:
+        return true;
+    }
 }
 
 /*
