@@ -61,17 +61,20 @@ MSCCLPP_DEV void mscclpp_dev_plan_brief_unit(mscclpp_dev_ctx_t *ctx, const msccl
     uint32_t i, j;
 
     for (i = 0; i < step->sources; i += MSCCLPP_DEV_PLAN_BRIEF_BATCH) {
+        const uint32_t left = step->sources - i;
         mscclpp_dev_wait_t wait = {0, 0};
-        uint32_t missing, late;
+        uint32_t missing =
+                     left < MSCCLPP_DEV_PLAN_BRIEF_BATCH ? (1u << left) - 1 : (1u << MSCCLPP_DEV_PLAN_BRIEF_BATCH) - 1,
+                 late = 0;
 
         do {
-            missing = late = 0;
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < MSCCLPP_DEV_PLAN_BRIEF_BATCH; ++j) {
-                if (i + j < step->sources) {
+                if ((missing >> j & 1) != 0) {
                     span = mscclpp_dev_plan_span_of(args, &items[i + j], flag);
-                    if (!mscclpp_dev_plan_brief_load(&span, unit, flag, &values[j])) {
-                        missing = 1;
+                    if (mscclpp_dev_plan_brief_load(&span, unit, flag, &values[j])) {
+                        missing &= ~(1u << j);
+                    } else {
                         late = span.rank;
                     }
                 }
