@@ -136,7 +136,7 @@ struct mscclpp_dev_plan_args {
     uint64_t half;        /* bytes from one half of the scratch to the other; 0: it has none */
     uint64_t scratch_bytes;
     uint32_t most_steps, most_items;      /* of any block, with `programs` */
-    uint32_t brief_chunks;                /* chunks of the longest step; 0: the plan is not brief (kern/plan/brief.h) */
+    uint32_t brief_chunks;                /* chunks of the longest step; 0: kern/plan/brief.h cannot run the program */
     uint32_t ready;                       /* MSCCLPP_DEV_PLAN_READIES_ITSELF and so on; for queued launches */
     uint32_t mixes;                       /* not 0: the scratch holds packets and other data */
     uint32_t orders;                      /* not 0: packets have to order what their senders did before them */

@@ -233,6 +233,7 @@ static bool launch_rank(rank_t *rank, uint32_t number)
     args.alignment = job->plan->alignment;
     args.width = job->width;
     args.orders = job->orders;
+    args.brief_chunks = mscclpp_plan_program_brief_chunks(&rank->program);
     args.rank = rank->rank;
     for (uint32_t r = 0; r < job->plan->rank_count; ++r) {
         args.names[r] = (uint8_t)r;

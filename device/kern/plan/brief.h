@@ -16,11 +16,11 @@
 
 /*
  * Returns true if mscclpp_dev_plan_brief can run the program: it consists of data steps outside loops and groups,
- * packets order nothing else, and no step is long.
+ * packets are of format LL16 and order nothing else, and no step is long.
  */
 MSCCLPP_DEV bool mscclpp_dev_plan_is_brief(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {
-    return args->brief_chunks != 0 && args->programs != NULL &&
+    return args->brief_chunks != 0 && args->programs != NULL && args->orders == 0 && args->width == MSCCLPP_DEV_LL16 &&
            args->brief_chunks * args->chunk <=
                (uint64_t)MSCCLPP_DEV_PLAN_BRIEF_UNITS * MSCCLPP_DEV_UNIT * ctx->nthreads;
 }

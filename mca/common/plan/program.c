@@ -22,7 +22,7 @@ uint32_t mscclpp_plan_program_most_chunks(const mscclpp_plan_program_t *program)
     return most;
 }
 
-bool mscclpp_plan_program_is_brief(const mscclpp_plan_program_t *program)
+uint32_t mscclpp_plan_program_brief_chunks(const mscclpp_plan_program_t *program)
 {
     bool is_brief = true;
 
@@ -32,7 +32,7 @@ bool mscclpp_plan_program_is_brief(const mscclpp_plan_program_t *program)
         is_brief = is_brief && (step->code == MSCCLPP_DEV_PLAN_NOP || step->code == MSCCLPP_DEV_PLAN_END ||
                                 (step->code == MSCCLPP_DEV_PLAN_DATA && step->parts == 0));
     }
-    return is_brief;
+    return is_brief ? program->most_chunks : 0;
 }
 
 /* A signal increments the counter of the peer, a wait reads that of this rank. */

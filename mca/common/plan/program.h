@@ -29,10 +29,10 @@ void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
 uint32_t mscclpp_plan_program_most_chunks(const mscclpp_plan_program_t *program);
 
 /*
- * Returns true if all blocks' programs consist only of steps that move data or let the block's threads meet, and none
- * of these steps is shared by a group of blocks.
+ * Returns the kernel's argument `brief_chunks`: most_chunks if all blocks' programs consist only of steps that move
+ * data or let the block's threads meet, and no step is shared by a group of blocks; else 0.
  */
-bool mscclpp_plan_program_is_brief(const mscclpp_plan_program_t *program);
+uint32_t mscclpp_plan_program_brief_chunks(const mscclpp_plan_program_t *program);
 
 /*
  * Sets the addresses of the counters that the program's links increment or wait for. counters[r] are the counters of

@@ -116,7 +116,7 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     args->scratch_bytes = plan->room.in - plan->room.scratch;
     args->mixes = plan->file->mixes_packets;
     args->orders = plan->orders;
-    args->brief_chunks = !plan->orders && mscclpp_plan_program_is_brief(program) ? program->most_chunks : 0;
+    args->brief_chunks = mscclpp_plan_program_brief_chunks(program);
     args->chunks = plan->file->chunks;
     args->alignment = plan->file->unit;
     args->width = MSCCLPP_DEV_LL16;
