@@ -104,7 +104,7 @@ static bool alloc_buffers(bench_buffers_t *buffers, const bench_env_t *env, char
         }
         recv = (char *)send + mapped_size(buffers->capacity) / 2;
         break;
-    default:
+    case BENCH_MEMORY_DEVICE:
         if (MSCCLPP_OK != env->gpu->device_alloc(env->device, buffers->capacity, &send)) {
             return false;
         }
@@ -132,7 +132,7 @@ static void free_buffers(bench_buffers_t *buffers, const bench_env_t *env)
     case BENCH_MEMORY_LARGE:
         munmap(buffers->send, mapped_size(buffers->capacity));
         break;
-    default:
+    case BENCH_MEMORY_DEVICE:
         env->gpu->device_free(env->device, buffers->recv);
         env->gpu->device_free(env->device, buffers->send);
         break;

@@ -35,8 +35,9 @@ size_t bench_env_largest(const bench_env_t *env, size_t min)
 }
 
 /*
- * Reads the parameters for the host library's own calls from the environment, where mpirun has put those of the
- * component. If a value is not allowed, prints a line and returns false.
+ * Reads the parameters for the host library's own calls from the environment: first OMPI_MCA_coll_mscclpp_<name>, which
+ * mpirun sets, then MSCCLPP_<NAME>, which wins and which the component does not read. Does not see parameter files. If
+ * a value is not allowed, prints a line and returns false.
  */
 static bool load_config(mscclpp_config_t *config)
 {

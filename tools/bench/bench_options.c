@@ -8,12 +8,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COUNT(array_) ((int)(sizeof(array_) / sizeof((array_)[0])))
+
+/* The names of the values of --mode, --compare and --host-buffers. */
+static const char *const mode_names[] = {
+    [BENCH_MODE_BLOCKING] = "blocking",       [BENCH_MODE_LIBRARY] = "library",
+    [BENCH_MODE_STREAM] = "stream",           [BENCH_MODE_PORT] = "port",
+    [BENCH_MODE_NONBLOCKING] = "nonblocking", [BENCH_MODE_PERSISTENT] = "persistent",
+    [BENCH_MODE_QUEUED] = "queued",           [BENCH_MODE_GRAPH] = "graph",
+    [BENCH_MODE_CHANNEL] = "channel",         [BENCH_MODE_TRANSPOSE] = "transpose",
+};
+static const char *const compare_names[] = {
+    [BENCH_COMPARE_NONE] = "none",         [BENCH_COMPARE_NCCL] = "nccl",     [BENCH_COMPARE_STAGED] = "staged",
+    [BENCH_COMPARE_LAUNCHED] = "launched", [BENCH_COMPARE_COPIES] = "copies", [BENCH_COMPARE_KERNEL] = "kernel",
+    [BENCH_COMPARE_BLOCKING] = "blocking", [BENCH_COMPARE_NATIVE] = "native",
+};
+static const char *const memory_names[] = {
+    [BENCH_MEMORY_DEVICE] = "device",
+    [BENCH_MEMORY_HEAP] = "heap",
+    [BENCH_MEMORY_STACK] = "stack",
+    [BENCH_MEMORY_LARGE] = "large",
+};
+
 const char *bench_mode_name(bench_mode_t mode)
 {
-    static const char *names[] = {"blocking",   "library", "stream", "port",    "nonblocking",
-                                  "persistent", "queued",  "graph",  "channel", "transpose"};
-
-    return names[mode];
+    return mode_names[mode];
 }
 
 bool bench_mode_is_mpi(bench_mode_t mode)
@@ -29,16 +48,12 @@ bool bench_mode_queues(bench_mode_t mode)
 
 const char *bench_compare_name(bench_compare_t compare)
 {
-    static const char *names[] = {"none", "nccl", "staged", "launched", "copies", "kernel", "blocking", "native"};
-
-    return names[compare];
+    return compare_names[compare];
 }
 
 const char *bench_memory_name(bench_memory_t memory)
 {
-    static const char *names[] = {"device", "heap", "stack", "large"};
-
-    return names[memory];
+    return memory_names[memory];
 }
 
 static const char help[] =
@@ -288,14 +303,26 @@ static const struct option long_options[] = {{"coll", required_argument, NULL, '
                                              {"version", no_argument, NULL, VERSION},
                                              {NULL, 0, NULL, 0}};
 
+/* Stores the index of the name that the text is. If there is none, prints a line with all names and returns false. */
+static bool parse_name(const char *option, const char *text, const char *const *names, int count, int *index_p)
+{
+    char choices[256] = "";
+    size_t length = 0;
+
+    for (int i = 0; i < count; ++i) {
+        length += (size_t)snprintf(choices + length, sizeof(choices) - length, "%s%s", 0 == i ? "" : "|", names[i]);
+    }
+    return bench_parse_choice(option, text, choices, index_p);
+}
+
 /*
- * Stores the value of one option, which getopt_long has returned. If the value is refused, prints a line and returns
- * false; the caller then discards *options. Texts are stored as pointers into the command line. The choices of a mode,
- * a rival, a memory and a device are in the order of their enum or array.
+ * Stores the value of one option that getopt_long has found in long_options, except --help and --version. If the value
+ * is refused, prints a line and returns false; the caller then discards *options. Texts are stored as pointers into the
+ * command line.
  */
 static bool store_option(int option, const char *value, bench_options_t *options)
 {
-    static const char *devices[] = {"auto", "cuda", "host"};
+    static const char *const devices[] = {"auto", "cuda", "host"};
     int choice = 0;
     bool ok = true;
 
@@ -307,9 +334,7 @@ static bool store_option(int option, const char *value, bench_options_t *options
         ok = bench_parse_int("--root", value, 0, MAX_COUNT, &options->root);
         break;
     case 'm':
-        ok = bench_parse_choice("--mode", value,
-                                "blocking|library|stream|port|nonblocking|persistent|queued|graph|channel|transpose",
-                                &choice);
+        ok = parse_name("--mode", value, mode_names, COUNT(mode_names), &choice);
         options->mode = (bench_mode_t)choice;
         options->is_mode_given = true;
         break;
@@ -347,7 +372,7 @@ static bool store_option(int option, const char *value, bench_options_t *options
         ok = bench_parse_int("--check", value, 0, MAX_COUNT, &options->checks);
         break;
     case COMPARE:
-        ok = bench_parse_choice("--compare", value, "none|nccl|staged|launched|copies|kernel|blocking|native", &choice);
+        ok = parse_name("--compare", value, compare_names, COUNT(compare_names), &choice);
         options->compare = (bench_compare_t)choice;
         break;
     case NCCL_WAIT:
@@ -376,15 +401,20 @@ static bool store_option(int option, const char *value, bench_options_t *options
         options->plan = value;
         break;
     case HOST_BUFFERS:
-        ok = bench_parse_choice("--host-buffers", value == NULL ? "heap" : value, "heap|stack|large", &choice);
+        /* Device memory, the first name, is no value of this option. */
+        ok = parse_name("--host-buffers", value == NULL ? "heap" : value, memory_names + BENCH_MEMORY_HEAP,
+                        COUNT(memory_names) - BENCH_MEMORY_HEAP, &choice);
         options->memory = (bench_memory_t)(BENCH_MEMORY_HEAP + choice);
         break;
     case DEVICE:
-        ok = bench_parse_choice("--device", value, "auto|cuda|host", &choice);
+        ok = parse_name("--device", value, devices, COUNT(devices), &choice);
         options->device = devices[choice];
         break;
-    default:
+    case JSON:
         options->json = value;
+        break;
+    default:
+        ok = false; /* bench_options_parse serves the rest */
         break;
     }
     return ok;

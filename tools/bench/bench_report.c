@@ -182,7 +182,7 @@ static void print_rival(const bench_options_t *options)
     case BENCH_COMPARE_BLOCKING:
         printf("# beside MPI's blocking function, same buffers, alternating rounds\n");
         break;
-    default:
+    case BENCH_COMPARE_NONE:
         break;
     }
 }

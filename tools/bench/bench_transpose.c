@@ -49,10 +49,10 @@ static size_t volume(const int *shape)
 
 /*
  * Makes MPI's type for the part of an array of this shape from `begin` to `end` - 1 of an axis. Returns how many
- * elements of this type to send: 1, or 0 if the part is empty, because MPI has no empty subarrays. In the latter case
- * *type_p is MPI_BYTE, which must not be freed.
+ * elements of this type to send or receive: 1, or 0 if the part is empty, because MPI has no empty subarrays. In the
+ * latter case *type_p is MPI_BYTE, which must not be freed.
  */
-static int make_block(const int *shape, int axis, int begin, int end, MPI_Datatype *type_p)
+static int make_subarray(const int *shape, int axis, int begin, int end, MPI_Datatype *type_p)
 {
     int sizes[AXES], starts[AXES] = {0, 0, 0};
 
@@ -128,11 +128,11 @@ static bool open_transposition(transposition_t *transposition)
     }
     for (int i = 0; i < size; ++i) {
         transposition->sends[i] =
-            make_block(transposition->old_shape, transposition->new_axis, part_begin(length, i, size),
-                       part_begin(length, i + 1, size), &transposition->send_types[i]);
+            make_subarray(transposition->old_shape, transposition->new_axis, part_begin(length, i, size),
+                          part_begin(length, i + 1, size), &transposition->send_types[i]);
         transposition->recvs[i] =
-            make_block(transposition->new_shape, transposition->old_axis, part_begin(length, i, size),
-                       part_begin(length, i + 1, size), &transposition->recv_types[i]);
+            make_subarray(transposition->new_shape, transposition->old_axis, part_begin(length, i, size),
+                          part_begin(length, i + 1, size), &transposition->recv_types[i]);
     }
     return true;
 }

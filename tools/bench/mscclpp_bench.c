@@ -120,7 +120,7 @@ static bool open_rival(bench_env_t *env, const bench_options_t *options, const b
         *rival = bench_contender_mpi(env, &bench_colls[0]);
         rival->name = "MPI's blocking function";
         break;
-    default:
+    case BENCH_COMPARE_NONE:
         return true;
     }
     *rival_p = rival;
@@ -169,7 +169,8 @@ static void close_rival(bench_env_t *env, const bench_options_t *options, bench_
     case BENCH_COMPARE_KERNEL:
         bench_plain_close(env);
         break;
-    default:
+    case BENCH_COMPARE_BLOCKING:
+    case BENCH_COMPARE_NONE:
         break;
     }
 }
@@ -250,10 +251,11 @@ static bench_contender_t choose_ours(bench_env_t *env, const bench_options_t *op
 }
 
 /*
- * Measures all sizes of the report's collective with one type and operation, and prints a row for each. Sizes that are
- * equal after rounding to whole blocks are measured once, and sizes without an element are skipped. `queued` stays as
- * long as `ours`, which may refer to it. Returns false if memory ran out, if a call or a copy failed, or if the plan of
- * --plan did not serve a call. The layout is then not closed, because the program ends.
+ * Measures the sizes of the report's collective with one type and operation. Prints a row for each size that could be
+ * measured (run_size), and adds the numbers of wrong elements to *wrong. Sizes that are equal after rounding to whole
+ * blocks are measured once, and sizes without an element are skipped. `queued` stays as long as `ours`, which may refer
+ * to it. Returns false if memory ran out, if a call or a copy failed, or if the plan of --plan did not serve a call.
+ * The layout is then not closed, because the program ends.
  */
 static bool run_table(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                       bench_contender_t *rival, const bench_type_t *type, const bench_op_t *op, bench_report_t *report,
@@ -262,10 +264,10 @@ static bool run_table(bench_env_t *env, const bench_options_t *options, bench_bu
     const bench_coll_t *coll = report->coll;
     bench_contender_t queued, ours = choose_ours(env, options, coll, type, &queued);
     size_t previous = 0;
-    double size = (double)options->min;
 
     ours.name = env->plan != NULL ? env->plan : ours.name;
-    for (; size <= (double)options->max; size *= options->factor) {
+    /* The size is real, because the factor is. */
+    for (double size = (double)options->min; size <= (double)options->max; size *= options->factor) {
         bench_row_t row = {.type = type, .op = op, .path = ours.name};
         bench_layout_t layout;
         size_t count = bench_layout_fit(coll, env->size, (size_t)size, type->size);
@@ -406,9 +408,11 @@ static size_t find_largest(const bench_env_t *env, const bench_options_t *option
         return bench_env_largest(env, options->min);
     case BENCH_MEMORY_STACK:
         return BENCH_STACK_BUFFER;
-    default:
-        return options->min > HOST_LARGEST ? options->min : HOST_LARGEST;
+    case BENCH_MEMORY_HEAP:
+    case BENCH_MEMORY_LARGE:
+        break;
     }
+    return options->min > HOST_LARGEST ? options->min : HOST_LARGEST;
 }
 
 /*
