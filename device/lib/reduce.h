@@ -259,7 +259,7 @@ MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_combine_any(int dtype, int op,
 
 MSCCLPP_DEV bool mscclpp_dev_is_float16(int dtype)
 {
-    return dtype == MSCCLPP_DTYPE_FLOAT16 || dtype == MSCCLPP_DTYPE_BFLOAT16;
+    return MSCCLPP_DTYPE_IS_16_BIT_FLOAT(dtype);
 }
 
 /* Widens one of the two 16-bit floats of a word: the lower one if `half` is 0, the higher one if it is 1. */

@@ -4,7 +4,10 @@
 
 #include <stdint.h>
 
-/* Every element has at most 16 bytes, and its extent divides 16. So a unit of 16 bytes never splits an element. */
+/*
+ * Every element has at most 16 bytes, and its extent divides 16. So a unit of 16 bytes never splits an element. The
+ * order is part of the meaning (mscclpp_dev_supports): first integers, then floats, then pairs.
+ */
 typedef enum {
     MSCCLPP_DTYPE_INT8,
     MSCCLPP_DTYPE_UINT8,
@@ -14,7 +17,7 @@ typedef enum {
     MSCCLPP_DTYPE_UINT32,
     MSCCLPP_DTYPE_INT64,
     MSCCLPP_DTYPE_UINT64,
-    MSCCLPP_DTYPE_FLOAT16,
+    MSCCLPP_DTYPE_FLOAT16, /* from here on, floats: real, then complex */
     MSCCLPP_DTYPE_BFLOAT16,
     MSCCLPP_DTYPE_FLOAT32,
     MSCCLPP_DTYPE_FLOAT64,
@@ -30,6 +33,9 @@ typedef enum {
     MSCCLPP_DTYPE_DOUBLE_DOUBLE,
     MSCCLPP_DTYPE_LAST
 } mscclpp_dtype_t;
+
+/* True for 16-bit floats. Kernels combine them in float32, and round the result to their own type. */
+#define MSCCLPP_DTYPE_IS_16_BIT_FLOAT(dtype_) ((dtype_) == MSCCLPP_DTYPE_FLOAT16 || (dtype_) == MSCCLPP_DTYPE_BFLOAT16)
 
 typedef enum {
     MSCCLPP_OP_MAX,

@@ -84,8 +84,7 @@ static double estimate_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t
 /* Returns true if each node on the way of a partial result would round it, as with 16-bit floats. */
 static bool would_round(const mscclpp_select_input_t *input, mscclpp_coll_t coll)
 {
-    return (input->dtype == MSCCLPP_DTYPE_FLOAT16 || input->dtype == MSCCLPP_DTYPE_BFLOAT16) &&
-           MSCCLPP_DEV_COLL_MERGES(mscclpp_coll_pattern(coll));
+    return MSCCLPP_DTYPE_IS_16_BIT_FLOAT(input->dtype) && MSCCLPP_DEV_COLL_MERGES(mscclpp_coll_pattern(coll));
 }
 
 /*

@@ -296,17 +296,7 @@ static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_ru
 /* Returns true for a collective with a root. All-reduce (MSCCLPP_COLL_LAST) has none. */
 static bool is_rooted(mscclpp_coll_t coll)
 {
-    switch (coll) {
-    case MSCCLPP_COLL_BCAST:
-    case MSCCLPP_COLL_REDUCE:
-    case MSCCLPP_COLL_GATHER:
-    case MSCCLPP_COLL_GATHERV:
-    case MSCCLPP_COLL_SCATTER:
-    case MSCCLPP_COLL_SCATTERV:
-        return true;
-    default:
-        return false;
-    }
+    return coll != MSCCLPP_COLL_LAST && MSCCLPP_DEV_COLL_ROOTED(mscclpp_coll_pattern(coll));
 }
 
 /* Reads a line of measured figures. Logs a fault, and returns false. Changes the text. */

@@ -41,7 +41,7 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split = {
  */
 static bool shape_unless_16_bit_float(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
-    return input->dtype != MSCCLPP_DTYPE_FLOAT16 && input->dtype != MSCCLPP_DTYPE_BFLOAT16 && shape(input, choice);
+    return !MSCCLPP_DTYPE_IS_16_BIT_FLOAT(input->dtype) && shape(input, choice);
 }
 
 /* Shapes a call that goes by halving. The slots of a set together must hold one unit for each place of the schedule. */

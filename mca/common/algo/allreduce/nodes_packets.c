@@ -66,7 +66,7 @@ static bool shape_doubling(const mscclpp_select_input_t *input, mscclpp_choice_t
 {
     mscclpp_schedule_t schedule;
 
-    return input->dtype != MSCCLPP_DTYPE_FLOAT16 && input->dtype != MSCCLPP_DTYPE_BFLOAT16 &&
+    return !MSCCLPP_DTYPE_IS_16_BIT_FLOAT(input->dtype) &&
            mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_DOUBLING, MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0,
                                  0) &&
            shape_slots(input,

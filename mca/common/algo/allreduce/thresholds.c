@@ -166,7 +166,7 @@ static bool may_ring(const mscclpp_select_input_t *input)
 static bool may_pass_on(const mscclpp_select_input_t *input)
 {
     return input->protocol->nodes_split_min == 0 && input->protocol->nodes_ring_min == 0 &&
-           input->dtype != MSCCLPP_DTYPE_FLOAT16 && input->dtype != MSCCLPP_DTYPE_BFLOAT16;
+           !MSCCLPP_DTYPE_IS_16_BIT_FLOAT(input->dtype);
 }
 
 /*
