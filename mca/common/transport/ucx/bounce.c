@@ -103,13 +103,13 @@ bool mscclpp_transport_ucx_test_batch(mscclpp_transport_t *transport, mscclpp_co
     return true;
 }
 
-void mscclpp_transport_ucx_end_copies(mscclpp_transport_t *transport)
+void mscclpp_transport_ucx_await_copies(mscclpp_transport_t *transport)
 {
     mscclpp_copier_wait(&transport->out, transport->params.gpu);
     mscclpp_copier_wait(&transport->in, transport->params.gpu);
 }
 
-void mscclpp_transport_ucx_end_copy_out(mscclpp_transport_t *transport)
+void mscclpp_transport_ucx_note_copied_out(mscclpp_transport_t *transport)
 {
     if (!transport->out.busy || !mscclpp_transport_ucx_test_batch(transport, &transport->out)) {
         return;
@@ -313,7 +313,7 @@ static bool send_by_ucx(mscclpp_conn_t *conn, const ucx_header_t *header, const 
 void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
 {
     if (conn->ready != conn->packed) {
-        mscclpp_transport_ucx_end_copy_out(conn->transport);
+        mscclpp_transport_ucx_note_copied_out(conn->transport);
     }
     while (conn->sent < conn->ready && conn->lost_at == 0) {
         ucx_message_t *message = message_at(conn, conn->sent);

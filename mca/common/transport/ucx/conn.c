@@ -341,7 +341,7 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
     if (transport->pid != getpid()) {
         return; /* a forked child must not use UCX, and frees nothing of the parent's */
     }
-    mscclpp_transport_ucx_end_copies(transport);
+    mscclpp_transport_ucx_await_copies(transport);
     if (!conn->peer_left) {
         (void)mscclpp_transport_ucx_send_note(conn, UCX_BYE);
     }

@@ -386,8 +386,12 @@ bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op);
 /* Hands the messages that are ready to UCX. A failure counts as a lost peer. */
 void mscclpp_transport_ucx_send(mscclpp_conn_t *conn);
 
-/* Marks messages as ready to be sent if the batch of copies from device memory that fills them has ended. */
-void mscclpp_transport_ucx_end_copy_out(mscclpp_transport_t *transport);
+/*
+ * Marks all packed messages of all connections as ready to be sent if the batch of copies from device memory has ended.
+ * Copies join the running batch (gpu/copier.h), so its end covers all messages packed so far. A failed batch breaks all
+ * connections. Does not wait.
+ */
+void mscclpp_transport_ucx_note_copied_out(mscclpp_transport_t *transport);
 
 /*
  * Sends a note, which also tells the peer how many of its messages have been executed. `kind` is UCX_ACK, UCX_BYE or
@@ -412,7 +416,7 @@ mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn);
 bool mscclpp_transport_ucx_ensure_landing(mscclpp_conn_t *conn);
 
 /* Waits for the copies in progress. Call it before memory that they use is freed. */
-void mscclpp_transport_ucx_end_copies(mscclpp_transport_t *transport);
+void mscclpp_transport_ucx_await_copies(mscclpp_transport_t *transport);
 
 /*
  * Returns true if the copier's batch has ended, or if it has none. Returns false while the batch runs. If the batch has

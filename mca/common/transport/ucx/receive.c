@@ -391,7 +391,7 @@ static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
  * true if anything was executed.
  *
  * A put with a signal takes two turns of the loop: one for its data, and one for the signal alone. A put is done when
- * its data is in place or is being copied, but `executed` counts it only at the end of the batch (end_copies). So a
+ * its data is in place or is being copied, but `executed` counts it only at the end of the batch (note_copied_in). So a
  * signal after it is executed in a later round.
  */
 static bool execute_conn(mscclpp_conn_t *conn)
@@ -436,7 +436,7 @@ static bool execute_conn(mscclpp_conn_t *conn)
  * belongs to it has ended. If there is no batch, the messages before `issued` needed no copy and count at once. Returns
  * true if any were counted, or if the batch was a copy of an add.
  */
-static bool end_copies(mscclpp_transport_t *transport)
+static bool note_copied_in(mscclpp_transport_t *transport)
 {
     bool progressed = false;
 
@@ -461,7 +461,7 @@ void mscclpp_transport_ucx_execute(mscclpp_transport_t *transport)
     bool progressed = true;
 
     for (int turn = 0; turn < UCX_TURNS_MAX && progressed; ++turn) {
-        progressed = end_copies(transport);
+        progressed = note_copied_in(transport);
         for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
             progressed = (!conn->destroyed && execute_conn(conn)) || progressed;
         }

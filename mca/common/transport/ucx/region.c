@@ -111,7 +111,7 @@ void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region)
     mscclpp_transport_ucx_remove(&transport->region_ids, region->id);
     transport->device_regions -= region->on_device;
     if (transport->pid == getpid()) {
-        mscclpp_transport_ucx_end_copies(transport);
+        mscclpp_transport_ucx_await_copies(transport);
         if (!mscclpp_transport_ucx_vacate(region)) {
             return; /* the region is not freed and stays registered, since UCX's requests refer to both */
         }

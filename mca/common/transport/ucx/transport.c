@@ -267,7 +267,7 @@ static mscclpp_status_t ucx_progress(mscclpp_transport_t *transport)
     for (int i = 0; i < UCX_PROGRESS_MAX && mscclpp_transport_ucx_progress_worker(transport) != 0; ++i) {
     }
     mscclpp_transport_ucx_execute(transport);
-    mscclpp_transport_ucx_end_copy_out(transport);
+    mscclpp_transport_ucx_note_copied_out(transport);
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         mscclpp_transport_ucx_advance(conn);
     }
