@@ -164,15 +164,11 @@ static bool map_packets(mscclpp_fabric_t *fabric)
     return status == MSCCLPP_OK;
 }
 
-/*
- * Each rank chooses for itself, as receivers see no difference. Without packets on some rank (has_packets), nothing is
- * mapped and nothing is logged.
- */
-void mscclpp_fabric_choose_stores(mscclpp_fabric_t *fabric, bool is_info)
+void mscclpp_fabric_choose_packet_mover(mscclpp_fabric_t *fabric, bool at_info)
 {
     fabric->is_mapped = fabric->has_packets && map_packets(fabric);
     if (fabric->has_packets) {
-        mscclpp_log(is_info ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG, "%s: %s packets for other nodes", fabric->label,
+        mscclpp_log(at_info ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG, "%s: %s packets for other nodes", fabric->label,
                     fabric->is_mapped ? "kernels store" : "the proxy puts");
     }
 }
@@ -347,7 +343,7 @@ mscclpp_status_t mscclpp_fabric_grow(mscclpp_fabric_t *fabric, mscclpp_fabric_si
         }
         set_division(fabric, larger.size, &larger.division);
         if (fabric->is_owner) {
-            mscclpp_fabric_choose_stores(fabric, false);
+            mscclpp_fabric_choose_packet_mover(fabric, false);
         }
     } else {
         drop_larger(fabric, &larger);

@@ -285,11 +285,12 @@ void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_divide_area(mscclpp_fabric_t *fabric);
 
 /*
- * fabric/area.c: chooses who moves packets: kernels by stores, or the proxy. To be called whenever there are new
- * remotes. Logs the choice if there are packets, at the info level if `is_info` is set, and at the debug level
- * otherwise.
+ * fabric/area.c: chooses who moves packets: kernels by stores, or the proxy. Each owner chooses for itself, as
+ * receivers see no difference. Call it on each rank that owns a shard when its remotes are new. Logs the choice, at the
+ * info level if `at_info` is set, and at the debug level otherwise. If the transport of some rank carries no packets
+ * (has_packets), nothing is mapped or logged.
  */
-void mscclpp_fabric_choose_stores(mscclpp_fabric_t *fabric, bool is_info);
+void mscclpp_fabric_choose_packet_mover(mscclpp_fabric_t *fabric, bool at_info);
 
 /* fabric/run.c: adds a fabric to those that mscclpp_fabric_progress_all serves. */
 void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric);

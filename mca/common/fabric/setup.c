@@ -307,7 +307,7 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_fa
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (status == MSCCLPP_OK && fabric->is_owner) {
-        mscclpp_fabric_choose_stores(fabric, oob->rank == 0);
+        mscclpp_fabric_choose_packet_mover(fabric, oob->rank == 0);
     }
     return status;
 }
@@ -389,7 +389,7 @@ static mscclpp_status_t connect_by_hint(mscclpp_fabric_t *fabric, const mscclpp_
         report_choice(fabric);
     }
     if (status == MSCCLPP_OK && fabric->is_owner) {
-        mscclpp_fabric_choose_stores(fabric, oob->rank == 0);
+        mscclpp_fabric_choose_packet_mover(fabric, oob->rank == 0);
     }
     return status;
 }
@@ -549,7 +549,7 @@ void mscclpp_fabric_finish(mscclpp_fabric_t *fabric)
     mscclpp_fabric_free_partners(&fabric->ahead);
     report_choice(fabric);
     if (fabric->is_owner) {
-        mscclpp_fabric_choose_stores(fabric, fabric->group->oob.rank == 0);
+        mscclpp_fabric_choose_packet_mover(fabric, fabric->group->oob.rank == 0);
     }
     publish(fabric);
 }

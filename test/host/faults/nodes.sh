@@ -83,4 +83,4 @@ channel=mca/common/port/channel.c
 plant area-old-remote area "$channel" "$channel" 's/channel->params\.remote = remote;/(void)remote;/'
 plant area-old-region area "$channel" "$channel" 's/channel->params\.region = region;/(void)region;/'
 plant area-old-stores area mca/common/fabric/area.c mca/common/fabric/area.c \
-    's/mscclpp_fabric_choose_stores\(fabric, false\);/;/'
+    's/mscclpp_fabric_choose_packet_mover\(fabric, false\);/;/'
