@@ -320,7 +320,9 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive_any(mscclpp_dev_ctx_t *ctx, const msc
 
 /*
  * Carries out the second phase, if the number of ranks is the constant `const_ranks`: waits for a batch of bundles of
- * all other shards of the result, and stores them. If the warp gives up, sets ctx->failed and stores nothing.
+ * all other shards of the result, and stores them. bundles[j * const_ranks + distance] is bundle j of the batch, from
+ * the peer at that distance; distance 0, this rank, is unused. (In mscclpp_dev_ll128_reduce the second index is the
+ * rank.) If the warp gives up, sets ctx->failed and stores nothing. Called by all lanes of the warp together.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int const_ranks,
                                            uint32_t mask, const mscclpp_dev_ll128_batch_t *batch)
@@ -329,23 +331,27 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp
     mscclpp_dev_bundle_t bundles[MSCCLPP_DEV_LL128_OPERANDS];
     mscclpp_dev_wait_t wait = {0, 0};
     uint32_t late;
-    int i, j;
+    int j, distance;
 
     mscclpp_dev_warp_meet();
     do {
         late = MSCCLPP_DEV_NOT_LATE;
         MSCCLPP_DEV_UNROLL
-        for (i = 0; i < MSCCLPP_DEV_LL128_OPERANDS; ++i) {
-            if (i % const_ranks != 0) {
-                mscclpp_dev_ll128_poll(ctx, epoch, mscclpp_dev_peer(args, (uint32_t)(i % const_ranks)),
-                                       MSCCLPP_DEV_PHASE_RESULTS,
-                                       mscclpp_dev_ll128_index_or_first(batch, i / const_ranks), &bundles[i]);
+        for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(const_ranks); ++j) {
+            MSCCLPP_DEV_UNROLL
+            for (distance = 1; distance < const_ranks; ++distance) {
+                mscclpp_dev_ll128_poll(ctx, epoch, mscclpp_dev_peer(args, (uint32_t)distance),
+                                       MSCCLPP_DEV_PHASE_RESULTS, mscclpp_dev_ll128_index_or_first(batch, j),
+                                       &bundles[j * const_ranks + distance]);
             }
         }
         MSCCLPP_DEV_UNROLL
-        for (i = 0; i < MSCCLPP_DEV_LL128_OPERANDS; ++i) {
-            if (i % const_ranks != 0 && !mscclpp_dev_bundle_has(ctx, &bundles[i], epoch->flag)) {
-                late = mscclpp_dev_peer(args, (uint32_t)(i % const_ranks));
+        for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(const_ranks); ++j) {
+            MSCCLPP_DEV_UNROLL
+            for (distance = 1; distance < const_ranks; ++distance) {
+                if (!mscclpp_dev_bundle_has(ctx, &bundles[j * const_ranks + distance], epoch->flag)) {
+                    late = mscclpp_dev_peer(args, (uint32_t)distance);
+                }
             }
         }
     } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late));
@@ -354,11 +360,11 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp
         const uint64_t index = batch->first + (uint64_t)j * batch->step;
 
         MSCCLPP_DEV_UNROLL
-        for (i = 1; i < const_ranks; ++i) {
+        for (distance = 1; distance < const_ranks; ++distance) {
             if (index < batch->chunk) {
-                mscclpp_dev_bundle_open(ctx, &bundles[j * const_ranks + i]);
-                mscclpp_dev_ll128_store(ctx, epoch, mscclpp_dev_peer(args, (uint32_t)i), index,
-                                        &bundles[j * const_ranks + i], mask);
+                mscclpp_dev_bundle_open(ctx, &bundles[j * const_ranks + distance]);
+                mscclpp_dev_ll128_store(ctx, epoch, mscclpp_dev_peer(args, (uint32_t)distance), index,
+                                        &bundles[j * const_ranks + distance], mask);
             }
         }
     }

@@ -326,14 +326,16 @@ MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_batches_any(mscclpp_dev_ctx_t ctx,
 }
 
 /*
- * Calls mscclpp_dev_plan_batches for any step. For a hot combination of type and operation (types/hot.h), both are
- * constants in the call. If the step's items are not whole units, does nothing and returns this thread's first unit.
- * Not inlined, so that short messages need not reserve its registers.
+ * Executes a step by batches (mscclpp_dev_plan_batches) if its items are whole. Returns this thread's first unit that
+ * is left: its very first one if they are not. For a hot combination of type and operation (types/hot.h), both are
+ * constants in the call, where the shim folds them (MSCCLPP_DEV_FOLDS). Not inlined, so that short messages need not
+ * reserve its registers.
  */
-MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_bulk(mscclpp_dev_ctx_t ctx, const mscclpp_dev_plan_args_t *args,
-                                                   const mscclpp_dev_plan_step_t *step,
-                                                   const mscclpp_dev_plan_run_t *run, mscclpp_dev_plan_slice_t slice,
-                                                   int dtype, int op)
+MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_batches_if_whole(mscclpp_dev_ctx_t ctx,
+                                                               const mscclpp_dev_plan_args_t *args,
+                                                               const mscclpp_dev_plan_step_t *step,
+                                                               const mscclpp_dev_plan_run_t *run,
+                                                               mscclpp_dev_plan_slice_t slice, int dtype, int op)
 {
     const int hot_dtype = MSCCLPP_DEV_HOT_DTYPE(dtype);
 
@@ -445,11 +447,11 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_value(mscclpp_dev_ctx_t *ctx, con
 /*
  * Executes a step that moves data: combines all sources, unit by unit, and stores the result to all targets. Targets
  * that hold packets are the last in the list. If a wait for packets fails, the thread stores nothing more in this step.
- * `in_bulk` is a constant: whether code for many units is compiled in. `hot`: `dtype` and `op` are constants.
+ * `by_batches` is a constant: whether code for batches is compiled in. `hot`: `dtype` and `op` are constants.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                        const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
-                                       bool in_bulk, bool hot, int dtype, int op)
+                                       bool by_batches, bool hot, int dtype, int op)
 {
     const mscclpp_dev_plan_slice_t slice = mscclpp_dev_plan_slice(args, step, run);
     const uint64_t units = mscclpp_dev_units(slice.bytes);
@@ -460,11 +462,11 @@ MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     uint32_t i;
 
     /*
-     * Bulk code stores whole units, so it is not used for types with padding. The loop below handles the units that it
-     * leaves.
+     * Batches store whole units, so they are not used for types with padding. The loop below handles the units that
+     * they leave.
      */
-    if (in_bulk && units >= (uint64_t)MSCCLPP_DEV_PLAN_BATCH * ctx->nthreads && mask == MSCCLPP_DEV_WHOLE_UNIT) {
-        unit = mscclpp_dev_plan_bulk(*ctx, args, step, run, slice, dtype, op);
+    if (by_batches && units >= (uint64_t)MSCCLPP_DEV_PLAN_BATCH * ctx->nthreads && mask == MSCCLPP_DEV_WHOLE_UNIT) {
+        unit = mscclpp_dev_plan_batches_if_whole(*ctx, args, step, run, slice, dtype, op);
     }
     for (; unit < units; unit += ctx->nthreads) {
         bool is_first_packet = true;
