@@ -21,7 +21,7 @@ static const char *const needed[] = {"basic", "libnbc"};
 
 #define NEEDED_COUNT ((int)(sizeof(needed) / sizeof(needed[0])))
 
-/* Returns true if a list, which NULL ends, has the name. A list may be NULL. */
+/* Returns true if a NULL-terminated list contains the name. The list itself may be NULL: it is then empty. */
 static bool is_listed(char **names, const char *name)
 {
     for (; names != NULL && *names != NULL; ++names) {

@@ -367,8 +367,9 @@ bool mscclpp_config_parse_size(const char *text, size_t *value_p)
 }
 
 /*
- * Reads a decimal number without sign and exponent. Returns false for any other text. (strtod depends on the locale
- * that the application has set, which may require a decimal comma.)
+ * Reads a decimal number without sign and exponent. Returns false for any other text. The result may differ from the
+ * nearest double in the last bit. (strtod depends on the locale that the application has set, which may require a
+ * decimal comma.)
  */
 static bool parse_double(const char *text, double *value_p)
 {

@@ -38,19 +38,19 @@ static bool add_namespace(uint64_t *digest, const char *kind)
 }
 
 /* Returns a digest of the random id that the kernel creates at each start, or 0 if the id cannot be read. */
-static uint64_t read_boot_id(void)
+static uint64_t digest_boot_id(void)
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     uint64_t digest = HASH_BASIS;
-    char boot[64];
+    char id[64];
     size_t length;
 
     if (file == NULL) {
         return 0;
     }
-    length = fread(boot, 1, sizeof(boot), file);
+    length = fread(id, 1, sizeof(id), file);
     fclose(file);
-    add_bytes(&digest, boot, length);
+    add_bytes(&digest, id, length);
     return length > 0 ? digest : 0;
 }
 
@@ -61,7 +61,7 @@ uint64_t mscclpp_machine_boot(void)
     uint64_t digest = __atomic_load_n(&known_digest, __ATOMIC_RELAXED);
 
     if (digest == 0) {
-        digest = read_boot_id();
+        digest = digest_boot_id();
         __atomic_store_n(&known_digest, digest, __ATOMIC_RELAXED);
     }
     return digest;

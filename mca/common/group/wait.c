@@ -63,23 +63,27 @@ static bool is_in_set(uint64_t absent_set, int rank)
     return false;
 }
 
-/* The maximum number of bytes that one rank takes in the lists of list_absent and of list_late, with the separator. */
+/*
+ * The maximum number of bytes that one rank takes in the lists of list_absent and of list_late, with the separator. In
+ * the first, this leaves room for " and more" after the last rank.
+ */
 #define ABSENT_ENTRY_BYTES 48
 #define LATE_ENTRY_BYTES 16
 
 /*
- * Lists the ranks of other nodes that have not sent what kernels wait for. The ranks come from the lines of all ranks
- * of this node, because each rank sees only the nodes that send to it. Returns the length of the text, or 0 if no
- * absent rank has been reported.
+ * Lists at most three ranks of other nodes that have not sent what kernels wait for. Each stands for its node, as a
+ * kernel sees only that the node's sender is silent. The ranks come from the lines of all ranks of this node, because
+ * each rank sees only the nodes that send to it. Returns the length of the text, or 0 if no absent rank has been
+ * reported.
  */
 static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
 {
     uint64_t absent = 0;
     size_t used = 0;
-    int rank, i;
+    int line, i;
 
-    for (rank = 0; rank < group->size; ++rank) {
-        const uint64_t word = mscclpp_board_load(&group->board[rank].absent);
+    for (line = 0; line < group->size; ++line) {
+        const uint64_t word = mscclpp_board_load(&group->board[line].absent);
 
         absent |= word & MSCCLPP_BOARD_ABSENT_MORE;
         for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX && mscclpp_board_absent(word, i) >= 0; ++i) {
@@ -89,11 +93,13 @@ static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
         }
     }
     text[0] = '\0';
-    for (i = 0;
-         i < MSCCLPP_BOARD_ABSENT_MAX && mscclpp_board_absent(absent, i) >= 0 && used + ABSENT_ENTRY_BYTES < size;
-         ++i) {
-        used += (size_t)snprintf(text + used, size - used, "%s%d (or others of its node)", used == 0 ? "" : ", ",
-                                 mscclpp_board_absent(absent, i));
+    for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX && used + ABSENT_ENTRY_BYTES < size; ++i) {
+        const int rank = mscclpp_board_absent(absent, i); /* in the communicator */
+
+        if (rank >= 0) {
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%d (or others of its node)", used == 0 ? "" : ", ", rank);
+        }
     }
     if (used > 0 && (absent & MSCCLPP_BOARD_ABSENT_MORE) != 0) {
         used += (size_t)snprintf(text + used, size - used, " and more");

@@ -114,8 +114,8 @@ static mscclpp_status_t check(void *context)
 /* Memory for a block of each rank is needed only if every round is an all-gather of all ranks. */
 mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole)
 {
-    const size_t blocks = whole->allgather_among != NULL ? 0 : (size_t)whole->size;
-    mscclpp_oob_part_t *part = calloc(1, sizeof(*part) + blocks * sizeof(part->blocks[0]));
+    const size_t block_count = whole->allgather_among != NULL ? 0 : (size_t)whole->size;
+    mscclpp_oob_part_t *part = calloc(1, sizeof(*part) + block_count * sizeof(part->blocks[0]));
 
     if (part == NULL) {
         mscclpp_error("%s: no memory for the exchange among %d ranks", whole->label, whole->size);
@@ -125,7 +125,7 @@ mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole)
     return part;
 }
 
-/* The part is the context of the table's functions, so the part must outlive the table. */
+/* The part is the context of the table's functions. */
 void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nodes, mscclpp_oob_t *table_p)
 {
     part->nodes = nodes;

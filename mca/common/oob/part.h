@@ -20,8 +20,9 @@ mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole);
 
 /*
  * Fills in a table for the ranks of the node, which are numbered within the node. The table has no functions for
- * control messages. `nodes` must outlive the part. If each round is an all-gather of all ranks, the table's all-gather
- * returns MSCCLPP_ERR_PEER if a rank of the node has finished already.
+ * control messages. The part must outlive the table, and `nodes` the part. If each round is an all-gather of all ranks,
+ * the table's all-gather deviates from oob.h: a rank that passes NULL as recvbuf, because it lacks memory, gets
+ * MSCCLPP_ERR_NOT_SUPPORTED alone. The others get MSCCLPP_ERR_PEER then, as they do if a rank of the node has finished.
  */
 void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nodes, mscclpp_oob_t *table_p);
 

@@ -152,7 +152,9 @@ typedef struct {
     mscclpp_sim_actor_t actor;
     uint32_t rank, channel; /* rank of the proxy, and index of its port channel */
     mscclpp_sim_entry_t *entries;
-    uint32_t done, count, capacity; /* number of entries executed; of entries queued so far; of entries allocated */
+    uint32_t done;     /* number of entries that the proxy has executed */
+    uint32_t queued;   /* number of entries that blocks have queued so far, including these */
+    uint32_t capacity; /* number of entries that have memory */
 } mscclpp_sim_proxy_t;
 
 /* One block of a rank, and its progress. */

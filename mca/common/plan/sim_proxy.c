@@ -14,7 +14,7 @@ void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t c
     mscclpp_sim_entry_t *entries;
     uint32_t capacity;
 
-    if (proxy->count == proxy->capacity) {
+    if (proxy->queued == proxy->capacity) {
         capacity = proxy->capacity > 0 ? 2 * proxy->capacity : 16;
         entries = realloc(proxy->entries, capacity * sizeof(*entries));
         if (entries == NULL) {
@@ -28,7 +28,7 @@ void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t c
     entry.time = mscclpp_sim_end_time(sim, &block->actor);
     entry.event = block->actor.events[block->actor.clock];
     if (entry.know != NULL) {
-        proxy->entries[proxy->count++] = entry;
+        proxy->entries[proxy->queued++] = entry;
     }
 }
 
@@ -117,7 +117,7 @@ bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
     mscclpp_sim_value_t value;
     mscclpp_sim_signal_t signal;
 
-    if (proxy->done == proxy->count || sim->no_memory) {
+    if (proxy->done == proxy->queued || sim->no_memory) {
         return false;
     }
     entry = &proxy->entries[proxy->done];

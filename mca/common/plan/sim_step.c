@@ -99,7 +99,7 @@ static bool is_flushed(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bloc
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         const mscclpp_sim_proxy_t *proxy = &sim->ranks[block->rank].proxies[op->channels[i]];
 
-        if (proxy->done < proxy->count) {
+        if (proxy->done < proxy->queued) {
             return false;
         }
     }

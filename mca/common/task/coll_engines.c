@@ -66,8 +66,8 @@ static void give_streams(engines_t *engines)
 }
 
 /*
- * Starts the copies of all pairs of source and target. Uses all streams in turn, so that several engines work at once.
- * Does not wait. After an error, some copies may have started.
+ * Takes streams, and starts the copies of all pairs of source and target in them, in turn, so that several engines work
+ * at once. Does not wait. The caller gives the streams back, also after an error; some copies may then have started.
  */
 static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {
@@ -83,9 +83,10 @@ static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct
 }
 
 /*
- * Starts the copies of a broadcast, which pass from rank to rank. The copies of one piece are in one stream and
- * therefore run in order, so a piece is passed on only after it has arrived. Pieces in other streams are copied at the
- * same time. The root has nothing to copy. After an error, some copies may have started.
+ * Takes streams, and starts the copies of a broadcast, which pass from rank to rank. The copies of one piece are in one
+ * stream and therefore run in order, so a piece is passed on only after it has arrived. Pieces in other streams are
+ * copied at the same time. Does not wait. Not for the root, which has nothing to copy. The caller gives the streams
+ * back, also after an error; some copies may then have started.
  */
 static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {

@@ -293,27 +293,27 @@ static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
 }
 
 /*
- * Adds a literal to the literals that a counter counts. For every j below `most`, if more than j of them are true,
- * counter[j] is true. The entries of the counter are replaced by new variables, and *length becomes their number.
- * `most` must not exceed MOST_COUNTED, the room of a counter.
+ * Extends a sequential counter by one literal. Afterwards, for each j below *length: if more than j of the literals
+ * counted so far are true, counter[j] is true (not the other way round). *length is their number, but at most `cap`,
+ * which must not exceed MOST_COUNTED, the room of a counter. The entries are replaced by new variables.
  */
-static void extend_counter(encoding_t *encoding, int literal, int *counter, int *length, int most)
+static void extend_counter(encoding_t *encoding, int literal, int *counter, int *length, int cap)
 {
-    int longer[MOST_COUNTED], longer_length = *length < most ? *length + 1 : most;
+    int extended[MOST_COUNTED], extended_length = *length < cap ? *length + 1 : cap;
 
-    for (int j = 0; j < longer_length; ++j) {
-        longer[j] = encoding->next_variable++;
+    for (int j = 0; j < extended_length; ++j) {
+        extended[j] = encoding->next_variable++;
         if (j < *length) {
-            add_clause(encoding, 2, (int[]){-counter[j], longer[j]});
+            add_clause(encoding, 2, (int[]){-counter[j], extended[j]});
         }
         if (j == 0) {
-            add_clause(encoding, 2, (int[]){-literal, longer[0]});
+            add_clause(encoding, 2, (int[]){-literal, extended[0]});
         } else {
-            add_clause(encoding, 3, (int[]){-literal, -counter[j - 1], longer[j]});
+            add_clause(encoding, 3, (int[]){-literal, -counter[j - 1], extended[j]});
         }
     }
-    memcpy(counter, longer, sizeof(int) * (size_t)longer_length);
-    *length = longer_length;
+    memcpy(counter, extended, sizeof(int) * (size_t)extended_length);
+    *length = extended_length;
 }
 
 /*
