@@ -9,8 +9,8 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-#define UCX_GRACE_SECONDS 0.2 /* time for a good-bye that may arrive after the report that the endpoint is gone */
-#define UCX_CLOSE_SECONDS 1.0 /* time for UCX to release what is given up */
+#define UCX_GRACE_SECONDS 0.2   /* time for a good-bye that may arrive after the report that the endpoint is gone */
+#define UCX_RELEASE_SECONDS 1.0 /* time for UCX to release what is given up */
 
 /*
  * Frees a connection. UCX no longer refers to the connection, and it is in no list. Gives up its operations first,
@@ -254,11 +254,11 @@ static bool is_used(const mscclpp_region_t *region)
 
 /*
  * Waits until no connection uses the region. The caller has removed the region's number, so messages that arrive
- * meanwhile do not find the region. Returns false if some still use it after UCX_CLOSE_SECONDS.
+ * meanwhile do not find the region. Returns false if some still use it after UCX_RELEASE_SECONDS.
  */
 static bool await_unused(const mscclpp_region_t *region)
 {
-    const double deadline = mscclpp_now() + UCX_CLOSE_SECONDS;
+    const double deadline = mscclpp_now() + UCX_RELEASE_SECONDS;
 
     while (is_used(region)) {
         if (region->transport->stranded || mscclpp_now() >= deadline) {
@@ -353,7 +353,7 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
      */
     by_force = conn->lost_at != 0 || conn->op_begin != conn->op_end || conn->placing != 0;
     mscclpp_transport_ucx_endpoint_release(conn, by_force);
-    deadline = mscclpp_now() + UCX_CLOSE_SECONDS;
+    deadline = mscclpp_now() + UCX_RELEASE_SECONDS;
     while (by_force && conn->outstanding > 0 && !transport->stranded && mscclpp_now() < deadline) {
         (void)mscclpp_transport_ucx_progress_worker(transport);
     }

@@ -169,8 +169,7 @@ void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
 
 /*
  * Looks for peers whose processes have ended, and notes them as lost. Checks only once in UCX_WATCH_SECONDS, because
- * each check is a system call. A connection with a `pidfd` always has an
- * endpoint, because it gives up both together.
+ * each check is a system call. A connection with a `pidfd` always has an endpoint, because it gives up both together.
  */
 static void check_processes(mscclpp_transport_t *transport)
 {

@@ -383,7 +383,10 @@ void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn);
  */
 bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op);
 
-/* Hands the messages that are ready to UCX. A failure counts as a lost peer. */
+/*
+ * Hands the messages that are ready to UCX. Before that, if messages wait for copies of their data, looks whether these
+ * have ended. A failure of UCX counts as a lost peer.
+ */
 void mscclpp_transport_ucx_send(mscclpp_conn_t *conn);
 
 /*
@@ -405,17 +408,20 @@ bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, 
                                 size_t size);
 
 /*
- * Allocates the bounce memory and creates the streams of a connection whose peer is known. This is done early because
- * later a kernel may be waiting, and the runtime may make an allocation wait for that kernel. Only the resources that
- * later regions need are left to the first put from or to them. If the status is not MSCCLPP_OK, the connection is
- * broken.
+ * Allocates the bounce memory of a connection whose peer is known, and creates the instance's streams for copies of
+ * device memory if the connection needs them. This is done early because later a kernel may be waiting, and the runtime
+ * may make an allocation wait for that kernel. Only the resources that later regions need are left to the first put
+ * from or to them. If the status is not MSCCLPP_OK, the connection is broken.
  */
 mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn);
 
 /* Allocates the landing memory if there is none. On failure breaks the connection and returns false. */
 bool mscclpp_transport_ucx_ensure_landing(mscclpp_conn_t *conn);
 
-/* Waits for the copies in progress. Call it before memory that they use is freed. */
+/*
+ * Waits for the copies of all connections that are in progress. Call it before memory that they use is freed. Their
+ * failure is found by the next mscclpp_transport_ucx_test_batch.
+ */
 void mscclpp_transport_ucx_await_copies(mscclpp_transport_t *transport);
 
 /*

@@ -288,8 +288,8 @@ static bool goes_by_message(const mscclpp_remote_t *remote, const mscclpp_region
 }
 
 /*
- * Queues a put, with a signal behind it. A put of 0 bytes is only checked. If `signal` is not 0, a signal of token
- * `signal - 1` follows the data. Returns MSCCLPP_ERR_INVALID for bytes outside a region; otherwise returns what
+ * Queues a put. If `signal` is not 0, a signal of token `signal - 1` follows its data. A put of 0 bytes is only
+ * checked: it sends no signal either. Returns MSCCLPP_ERR_INVALID for bytes outside a region; otherwise returns what
  * check_can_take does.
  */
 static mscclpp_status_t put_and_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,

@@ -10,7 +10,7 @@
 #include "mca/common/transport/ucx/internal.h"
 #include "mca/common/base/words.h"
 
-#define UCX_TURNS_MAX 4 /* rounds of carrying out in one call of progress: each may make more possible */
+#define UCX_TURNS_MAX 4 /* the most rounds of one call of progress: in each, more messages may become executable */
 
 static ucx_arrival_t *arrival_at(mscclpp_conn_t *conn, uint64_t number)
 {
@@ -432,9 +432,9 @@ static bool execute_conn(mscclpp_conn_t *conn)
 }
 
 /*
- * Counts the messages whose copies have ended as executed. A message counts as executed when the batch of copies that
- * belongs to it has ended. If there is no batch, the messages before `issued` needed no copy and count at once. Returns
- * true if any were counted, or if the batch was a copy of an add.
+ * Counts the issued messages of all connections as executed if the batch of copies to device memory has ended. If there
+ * is no batch, they needed no copy and count at once. A failed batch breaks all connections. Returns true if any were
+ * counted, or if the batch was a copy of an add: more messages may then be executed. Does not wait.
  */
 static bool note_copied_in(mscclpp_transport_t *transport)
 {

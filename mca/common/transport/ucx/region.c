@@ -23,7 +23,8 @@ static bool map_memory(mscclpp_transport_t *transport, void *address, size_t len
  * Makes a region, and registers it with UCX if direct puts are wanted. Device memory is never registered, because its
  * data is sent in messages. An empty region is not registered either.
  *
- * Returns MSCCLPP_ERR_SYSTEM if UCX refuses to register the memory. After a failure, nothing is left.
+ * Returns the error of the GPU runtime if the memory cannot be settled, MSCCLPP_ERR_NO_MEMORY, or MSCCLPP_ERR_SYSTEM if
+ * UCX refuses to register the memory. After a failure, nothing is left.
  */
 mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                                      mscclpp_region_t **region_p)
