@@ -239,11 +239,12 @@ size_t bench_env_largest(const bench_env_t *env, size_t min);
  * lack of memory.
  */
 bool bench_env_open(bench_env_t *env);
-void bench_env_close(bench_env_t *env);
+void bench_env_close(bench_env_t *env); /* also after a failure */
 
 /*
  * Exchanges among the ranks, by point-to-point messages, because the measurement must neither depend on the collectives
  * under test nor disturb them. On the twin these would even serve the program's own host buffers. All ranks call them.
+ * For bench_allgather, `send` may be this rank's block of `recv`, and all blocks together must fit into an int.
  */
 void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length); /* `length`: bytes of each rank */
 void bench_broadcast(MPI_Comm comm, void *data, size_t length);                   /* broadcasts from rank 0 */
@@ -343,13 +344,17 @@ typedef struct bench_contender {
 
 /*
  * Make a contender. The calls of bench_contender_mpi are MPI's blocking function. Those of bench_contender_library are
- * the host library's blocking calls or, with `stream`, calls that are queued in the environment's stream.
+ * the host library's blocking calls or, with `stream`, all-reduces that are queued in the environment's stream. `coll`
+ * only gives them their name.
  */
 bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll);
 bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, const bench_coll_t *coll,
                                           bool stream);
 
-/* Make a contender of MPI's nonblocking or persistent calls, or of the extension library's queued calls. */
+/*
+ * Make a contender of MPI's nonblocking or persistent calls, or of the extension library's queued calls. The name of a
+ * contender of bench_contender_requests lasts until it makes another one.
+ */
 bench_contender_t bench_contender_requests(bench_env_t *env, const bench_coll_t *coll, bool persistent);
 bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *coll);
 
@@ -393,15 +398,17 @@ mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operati
 bench_serves_t bench_serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place);
 
 /*
- * Creates a team of the host library. `plans` may be NULL; if not, the rules file is not used. All ranks return the
- * same. On failure rank 0 prints one line.
+ * Creates a team of the host library. `plans` may be NULL; if not, the rules file is not used. The team keeps the
+ * address of env->control, so *env must not move before the team has ended. All ranks return the same. On failure rank
+ * 0 prints one line.
  */
 bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_plan_library_t *plans,
                      mscclpp_team_t **team_p);
 
 /*
  * Creates env->team, unless it is there already, with the component's parameters and with the plan of --plan if that
- * was given. All ranks return the same.
+ * was given. All ranks return the same. bench_library_close destroys it, which must be the library's last call: close a
+ * rival's team before.
  */
 bool bench_library_open(bench_env_t *env);
 void bench_library_close(bench_env_t *env);
@@ -424,8 +431,9 @@ bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *con
 void bench_staged_close(bench_contender_t *contender);
 
 /*
- * bench_plan.c: reads the plan of --plan, if it was given, and takes its collective and operation. Returns the same on
- * all ranks; on failure false, after one line if rank 0 itself cannot use the plan. Close it after the library.
+ * bench_plan.c: reads the plan of --plan, if it was given. Sets the options' collective to the plan's and, if the plan
+ * has only one operation, the options' operation, too. Call it before the team is made, and close it after the library.
+ * Returns the same on all ranks; on failure the first rank that cannot use the plan prints one line.
  */
 bool bench_plan_open(bench_env_t *env, bench_options_t *options);
 void bench_plan_close(bench_env_t *env);
@@ -445,7 +453,8 @@ void bench_launched_close(bench_contender_t *contender);
 
 /*
  * Makes a contender that copies the same bytes without a protocol, into the peers' buffers if all ranks can map them.
- * `waits`: each call waits for its copies. All ranks return the same.
+ * `waits`: each call waits for its copies. All ranks return the same: false, without a line, if a rank has no memory.
+ * After bench_copies_close, all ranks have to meet before one frees the buffers.
  */
 bool bench_copies_open(bench_env_t *env, const bench_buffers_t *buffers, bool waits, bench_contender_t *contender_p);
 void bench_copies_close(void);
@@ -532,11 +541,17 @@ bool bench_repeat(bench_contender_t *contender, const bench_operation_t *operati
 /* Returns how many operations a call of the contender makes. */
 int bench_batch(const bench_contender_t *contender);
 
-/* Times one round, after a few untimed calls. Yields the seconds that an operation took on the slowest rank. */
+/*
+ * Times one round, after a few untimed calls. Yields the seconds that an operation took on the slowest rank. All ranks
+ * call it. If it returns false, peers may still wait, here and in the next two functions: the caller ends the program.
+ */
 bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,
                       double *seconds_p);
 
-/* Makes `checks` verified calls. *wrong_p is how many elements of all ranks and calls were wrong. */
+/*
+ * Makes `checks` verified calls. *wrong_p is how many elements of all ranks and calls were wrong. `strict` is as in
+ * bench_buffers_verify. All ranks call it.
+ */
 bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *contender,
                  const bench_operation_t *operation, bool strict, uint64_t *wrong_p);
 
@@ -547,54 +562,10 @@ bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_c
 bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
                    bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p);
 
-/* Writes the text within quotes. */
-void bench_json_string(FILE *file, const char *text);
-
-/* The tables on standard output, one for each collective, and the JSON file, by rank 0. */
-typedef struct {
-    FILE *json;
-    bool is_first_row;        /* of the JSON file: no comma goes before it */
-    const bench_coll_t *coll; /* collective of the current table */
-    bool has_rival;           /* the tables have columns for a rival */
-    bool out_of_place;        /* the current table has columns for calls out of place */
-    bool in_place;            /* the current table has columns for calls in place */
-    const bench_options_t *options;
-    const bench_env_t *env;
-    bench_calls_t calls; /* numbers of queued calls before the current table */
-    /* For each collective, how many calls the component served. */
-    struct {
-        bool is_measured;
-        bench_component_t component;
-        bench_calls_t calls;
-    } served[BENCH_MAX_COLLS];
-} bench_report_t;
-
-/* Opens the JSON file, if one is asked for. On failure prints one line, and all ranks return false. */
-bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env);
-void bench_report_places(const bench_env_t *env); /* called by rank 0: one line for each rank */
-
 /* Runs mode transpose. All ranks return the same: 0, or a BENCH_EXIT_ constant after one line about what is wrong. */
 int bench_transpose_measure(bench_env_t *env, const bench_options_t *options);
 
 /* Runs mode channel. All ranks return the same: false after a wrong result or a failure, which prints one line. */
 bool bench_channel_measure(bench_env_t *env, const bench_options_t *options);
-
-/* Prints what is measured, where and beside what. */
-void bench_report_header(const bench_report_t *report);
-/* Begins a collective's table: prints what a size means, and the columns. `rival` NULL: there is none. */
-void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival);
-void bench_report_row(bench_report_t *report, const bench_row_t *row);
-/* Write one cell to the JSON file, which is open, and the rest of the file, which is then closed. */
-void bench_json_cell(bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell, bool in_place);
-bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong, const bench_component_t *component);
-
-/* Ends a collective's table. `before` and `after` are readings of what the component has served. */
-void bench_report_end(bench_report_t *report, const bench_component_t *before, const bench_component_t *after);
-/*
- * Prints how many elements were wrong, and completes the JSON file. Returns false on rank 0 if that could not be
- * written.
- */
-bool bench_report_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong,
-                        const bench_component_t *component);
 
 #endif

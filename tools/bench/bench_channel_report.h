@@ -2,8 +2,8 @@
 #ifndef TOOLS_BENCH_BENCH_CHANNEL_REPORT_H
 #define TOOLS_BENCH_BENCH_CHANNEL_REPORT_H
 
-#include "tools/bench/bench.h"
 #include "tools/bench/bench_channel.h"
+#include "tools/bench/bench_report.h"
 
 /* The results for one size. */
 typedef struct {

@@ -1,5 +1,5 @@
 /* The JSON file: the numbers of the tables, and the environment. Rank 0 writes it. */
-#include "tools/bench/bench.h"
+#include "tools/bench/bench_report.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -100,7 +100,7 @@ static int find_leader(const bench_env_t *env)
 
 /*
  * Creates a team of all ranks. If it fails on a rank, all ranks destroy their parts of the team, and rank 0 prints a
- * line. The team keeps the address of env->control, so env must not move before the team has ended.
+ * line.
  */
 bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_plan_library_t *plans,
                      mscclpp_team_t **team_p)
@@ -132,8 +132,8 @@ bool bench_library_open(bench_env_t *env)
 }
 
 /*
- * Destroys the team, and frees memory that was kept for peers which had it mapped. That has to be the library's last
- * call, so a rival's team is destroyed before.
+ * Destroys the team, and frees memory that was kept for peers which had it mapped (mscclpp_team_finalize, the library's
+ * last call).
  */
 void bench_library_close(bench_env_t *env)
 {

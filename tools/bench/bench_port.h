@@ -8,7 +8,7 @@
 #include "mca/common/base/shmseg.h"
 #include "mca/common/gpu/mapping.h"
 #include "mca/common/port/proxy.h"
-#include "tools/bench/bench.h"
+#include "tools/bench/bench_report.h"
 
 /* Bytes behind a message that must stay as they are. */
 #define BENCH_PAIR_GUARD 64

@@ -1,5 +1,5 @@
 /* The tables, in the columns that users of nccl-tests know. */
-#include "tools/bench/bench.h"
+#include "tools/bench/bench_report.h"
 
 #include <stdlib.h>
 #include <string.h>

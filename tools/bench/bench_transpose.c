@@ -3,7 +3,7 @@
  * one axis, and MPI_Alltoallw of subarrays spreads it along another one. Beside it, MPI_Alltoall of as many bytes
  * without holes is measured.
  */
-#include "tools/bench/bench.h"
+#include "tools/bench/bench_report.h"
 
 #include <limits.h>
 #include <stdlib.h>

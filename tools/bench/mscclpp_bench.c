@@ -1,6 +1,7 @@
 /* mscclpp_bench: measures and verifies collectives on device buffers, beside NCCL if asked. See --help. */
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_port.h"
+#include "tools/bench/bench_report.h"
 
 #include <stdlib.h>
 #include <string.h>
