@@ -133,7 +133,7 @@ static void free_run(mscclpp_sim_t *sim)
         mscclpp_sim_actor_destroy(&sim->blocks[i].actor);
     }
     for (uint32_t i = 0; sim->proxies != NULL && i < sim->proxy_count; ++i) {
-        for (uint32_t j = sim->proxies[i].done; j < sim->proxies[i].count; ++j) {
+        for (uint32_t j = sim->proxies[i].done; j < sim->proxies[i].queued; ++j) {
             free(sim->proxies[i].entries[j].know);
         }
         free(sim->proxies[i].entries);
