@@ -297,10 +297,10 @@ deadline=120
 took=$work/took
 mkdir "$took"
 for runs in barriers scratch put late zerocopy engines unsettled nodes ring packets storms lines schedule chains \
-    renewal queue stale overlap outlived user partitions stream linger linger_kernel room early apart mapped fifo \
-    ports transport collectives collectives_in_place strided collectives_nodes collectives_ring collectives_merging \
-    collectives_reduce collectives_trees \
-    collectives_storm collectives_rounds collectives_rung collectives_halving; do
+    renewal queue stale overlap outlived user partitions stream linger linger_kernel room early apart \
+    apart_engines mapped known fifo ports transport collectives collectives_in_place strided collectives_nodes \
+    collectives_ring collectives_merging collectives_reduce collectives_trees collectives_storm \
+    collectives_rounds collectives_rung collectives_halving; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
 tell

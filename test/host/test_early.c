@@ -2,15 +2,18 @@
  * Early kernels of several communicators, which every rank starts in an order of its own. Each kernel waits for the
  * same one of all ranks, as kernels on a GPU do, and amid them ranks free memory, which waits for all kernels of the
  * rank. A rank may never have more than one of them under way, and all come to their end however the orders differ.
- * Large early all-reduces, whose kernels a thread apart launches while the rank's own thread stays away.
+ * Large early all-reduces, whose kernels a thread apart launches while the rank's own thread stays away. Large early
+ * all-gathers by copy engines, which a thread apart starts, and whose end it tells the other ranks.
  */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mca/common/base/clock.h"
 #include "mca/common/base/fiber.h"
+#include "mca/common/task/collective.h"
 #include "mca/common/team/parts.h"
 #include "test/host/elements.h"
 #include "test/host/jitter.h"
@@ -176,6 +179,7 @@ typedef struct {
     int left;               /* calls that follow, each with the next part of the buffers */
     mscclpp_team_t *team;
     mscclpp_allreduce_args_t args;
+    mscclpp_coll_args_t gather;
     mscclpp_status_t status;
     int continued; /* times that the thread apart has moved a fiber on */
     int ended;     /* calls that it has ended */
@@ -356,12 +360,144 @@ static void test_apart(int scale)
     }
 }
 
+/* Elements of a block, and the calls. */
+#define GATHER_COUNT 300000
+#define GATHERS 12
+
+static int gathered; /* number of calls that ranks have seen the end of; atomic */
+
+static void gather(void *argument)
+{
+    apart_t *apart = argument;
+
+    apart->status = mscclpp_collective(apart->team, &apart->gather);
+}
+
+/*
+ * Waits, without running the fiber, until all other ranks have seen the end of call number `call`. Returns false if
+ * they have not. In each call one rank stays away so, and does not count it.
+ */
+static bool stay_away(uint64_t call)
+{
+    const double until = mscclpp_now() + options.timeout;
+    bool ended;
+
+    do {
+        sched_yield();
+        ended = __atomic_load_n(&gathered, __ATOMIC_ACQUIRE) >= (int)call * (RANKS - 1);
+    } while (!ended && mscclpp_now() < until);
+    return ended;
+}
+
+/*
+ * Makes an all-gather. The thread of one rank only starts the call, and comes again once the others have ended it. So
+ * the thread apart has to start the copies there, and to tell of their end.
+ */
+static void gather_apart(rank_t *rank, apart_t *apart, int *in, int *out)
+{
+    const uint64_t call = ++apart->gather.call;
+    const bool is_away = call % RANKS == (uint64_t)rank->rank;
+    int wrong = 0;
+
+    for (int i = 0; i < GATHER_COUNT; ++i) {
+        in[i] = (i + (int)call) * (rank->rank + 1);
+    }
+    if ((call / RANKS) % RANKS == (uint64_t)rank->rank) { /* another rank comes late */
+        jitter_sleep(&(uint64_t){call}, 20000);
+    }
+    for (int i = 0; i < RANKS * GATHER_COUNT; ++i) {
+        out[i] = -1;
+    }
+    pthread_mutex_lock(&apart->lock);
+    apart->fiber = mscclpp_fiber_create(gather, apart);
+    pthread_mutex_unlock(&apart->lock);
+    if (!resume(apart)) {
+        CHECK(!is_away || call == 1 || stay_away(call));
+        while (!resume(apart)) {
+            sched_yield();
+        }
+    }
+    if (!is_away) {
+        (void)__atomic_add_fetch(&gathered, 1, __ATOMIC_RELEASE);
+    }
+    CHECK_EQ(apart->status, MSCCLPP_OK);
+    CHECK(strcmp(mscclpp_team_last_algorithm(apart->team), "engines") == 0);
+    for (int i = 0; i < RANKS * GATHER_COUNT; ++i) {
+        wrong += out[i] != (i % GATHER_COUNT + (int)call) * (i / GATHER_COUNT + 1);
+    }
+    CHECK_EQ(wrong, 0);
+    rank->failures += apart->status != MSCCLPP_OK || wrong > 0;
+}
+
+static int *make_buffer(const rank_t *rank, int count)
+{
+    void *address = NULL;
+
+    REQUIRE(rank->gpu->device_alloc(0, sizeof(int) * (size_t)count, &address) == MSCCLPP_OK);
+    return address;
+}
+
+/* In the first call the ranks exchange their buffers, for which their own threads have to map them. */
+static void use_engines_apart(rank_t *rank)
+{
+    const int *calls = rank->argument;
+    int *in = make_buffer(rank, GATHER_COUNT), *out = make_buffer(rank, RANKS * GATHER_COUNT);
+    apart_t apart = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                     .gather = {.coll = MSCCLPP_COLL_ALLGATHER,
+                                .in = in,
+                                .out = out,
+                                .count = GATHER_COUNT,
+                                .largest_block = GATHER_COUNT * sizeof(*in),
+                                .is_size_known = true,
+                                .dtype = MSCCLPP_DTYPE_INT32,
+                                .early = true}};
+    const mscclpp_rule_set_t all = {.count = 1, .rule = {{.bytes = UINT64_MAX, .algorithm = MSCCLPP_COLL_BY_ENGINES}}};
+    mscclpp_rules_t *rules = mscclpp_rules_create();
+    pthread_t thread;
+
+    REQUIRE(rules != NULL && mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_ALLGATHER, RANKS, 1, true, &all));
+    rank->admission = &admissions[rank->rank];
+    rank->rules = rules;
+    apart.team = create_team(rank);
+    REQUIRE(apart.team != NULL);
+    CHECK_EQ(pthread_create(&thread, NULL, continue_open, &apart), 0);
+    for (int i = 0; i < *calls && !meet_any(rank, rank->failures > 0); ++i) {
+        gather_apart(rank, &apart, in, out);
+    }
+    pthread_mutex_lock(&apart.lock);
+    apart.ends = true;
+    pthread_mutex_unlock(&apart.lock);
+    pthread_join(thread, NULL);
+    CHECK(apart.continued > 0);
+    meet(rank);
+    mscclpp_team_destroy(apart.team);
+    mscclpp_rules_destroy(rules);
+    meet(rank);
+    rank->gpu->device_free(0, in);
+    rank->gpu->device_free(0, out);
+}
+
+static void test_engines(int scale)
+{
+    int calls = GATHERS * scale;
+    mscclpp_config_t config;
+
+    gathered = 0;
+    mscclpp_config_init(&config);
+    config.twin_blocks = 1;
+    config.twin_threads = 1;
+    config.timeout = options.timeout;
+    config.ucx = false;
+    CHECK_EQ(run_ranks(RANKS, &config, use_engines_apart, &calls), 0);
+    mscclpp_team_finalize(1.0);
+}
+
 static void test_orders(int scale)
 {
     run_turns(TURNS * scale);
 }
 
-static const part_t parts[] = {{"orders", test_orders}, {"apart", test_apart}, {NULL, NULL}};
+static const part_t parts[] = {{"orders", test_orders}, {"apart", test_apart}, {"engines", test_engines}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

@@ -1,7 +1,8 @@
 /*
- * Early calls, as nonblocking and persistent ones are, on the mapped buffers of all ranks: the first one with some
- * buffers exchanges them, and those that pass the same ones again do not. Buffers that are freed, and new ones at their
- * addresses; more buffers than are kept; mappings that are not kept; buffers that nobody can map; small calls.
+ * Early calls, as nonblocking and persistent ones are, on the mapped buffers of all ranks, by kernels and by copy
+ * engines: the first one with some buffers exchanges them, and those that pass the same ones again do not. Buffers that
+ * are freed, and new ones at their addresses; more buffers than are kept; mappings that are not kept; buffers that
+ * nobody can map; small calls. Calls by engines in which a copy fails, or to which a rank does not come.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,9 @@
 enum { COUNT = 9000, SMALL = 4, BLOCK = COUNT / 4 };
 
 static parts_options_t options;
+
+/* Rules by which engines serve collectives that move data. NULL: kernels serve all of them. */
+static mscclpp_rules_t *rules;
 
 /* Each rank is a thread here; this is what it has if it is a process. */
 static mscclpp_admission_t admissions[MSCCLPP_DEV_MAX_RANKS];
@@ -51,6 +55,7 @@ static int32_t *make_buffer(const rank_t *rank)
 static void open_known(rank_t *rank, known_t *known)
 {
     rank->admission = &admissions[rank->rank];
+    rank->rules = rules;
     *known = (known_t){.rank = rank, .team = create_team(rank), .in = make_buffer(rank), .out = make_buffer(rank)};
     REQUIRE(known->team != NULL);
 }
@@ -96,6 +101,83 @@ static void sum(known_t *known, int count, const char *algorithm, uint64_t excha
     CHECK_EQ(group->arrivals - arrivals_before, meetings);
 }
 
+/* Number `k` of the block that rank `from` sends to rank `to`. */
+static int32_t number_of(int from, int to, int k, uint64_t call)
+{
+    return (int32_t)(call * 1000) + 100 * from + 10 * to + k;
+}
+
+/*
+ * Makes an early all-to-all, of blocks that differ in size if `varied`, or an all-gather. In the former, each rank's
+ * output has the blocks in an order of its own. Checks the same as `sum` does. Engines never need a slot, and their
+ * calls end with one more meeting, which counts as an exchange.
+ *
+ * Another rank comes late to each call, and only then makes its output ready.
+ */
+static void move(known_t *known, mscclpp_coll_t coll, bool repeated, const char *algorithm, uint64_t exchanges)
+{
+    const mscclpp_group_t *group = &known->team->group;
+    const int n = known->rank->size, own = known->rank->rank;
+    const bool varied = coll == MSCCLPP_COLL_ALLTOALLV, gathers = coll == MSCCLPP_COLL_ALLGATHER;
+    mscclpp_dev_block_t send[MSCCLPP_DEV_MAX_RANKS], recv[MSCCLPP_DEV_MAX_RANKS];
+    const mscclpp_coll_args_t args = {.coll = coll,
+                                      .in = known->in,
+                                      .out = known->out,
+                                      .count = BLOCK,
+                                      .varied = varied,
+                                      .send = varied ? send : NULL,
+                                      .recv = varied ? recv : NULL,
+                                      .largest_block = BLOCK * sizeof(int32_t),
+                                      .is_size_known = true,
+                                      .dtype = varied ? MSCCLPP_DTYPE_UINT8 : MSCCLPP_DTYPE_INT32,
+                                      .early = true,
+                                      .repeated = repeated,
+                                      .call = ++known->calls};
+    const uint64_t exchanges_before = group->exchanges, ends = strcmp(algorithm, "engines") == 0;
+    int wrong = 0;
+
+    for (int peer = 0; peer < n; ++peer) {
+        const uint64_t bytes = BLOCK * sizeof(int32_t), place = (uint64_t)((own + peer) % n);
+
+        send[peer] = (mscclpp_dev_block_t){.offset = (uint64_t)peer * bytes, .bytes = bytes};
+        recv[peer] = (mscclpp_dev_block_t){.offset = place * bytes, .bytes = bytes};
+        for (int k = 0; k < BLOCK; ++k) {
+            known->in[peer * BLOCK + k] = number_of(own, gathers ? 0 : peer, k, known->calls);
+        }
+    }
+    if (known->calls % (uint64_t)n == (uint64_t)own) {
+        jitter_sleep(&(uint64_t){known->calls}, 2000);
+    }
+    for (int k = 0; k < n * BLOCK; ++k) {
+        known->out[k] = -1;
+    }
+    CHECK_EQ(mscclpp_collective(known->team, &args), MSCCLPP_OK);
+    for (int peer = 0; peer < n; ++peer) {
+        const int place = varied ? (own + peer) % n : peer;
+
+        for (int k = 0; k < BLOCK; ++k) {
+            wrong += known->out[place * BLOCK + k] != number_of(peer, gathers ? 0 : own, k, known->calls);
+        }
+    }
+    CHECK_EQ(wrong, 0);
+    CHECK(strcmp(mscclpp_team_last_algorithm(known->team), algorithm) == 0);
+    CHECK(!group->has_slot);
+    CHECK_EQ(group->exchanges - exchanges_before, exchanges + ends);
+}
+
+/*
+ * Makes a large early call of the kind that the test is for, which exchanges the buffers if `exchanges` is set. If they
+ * cannot be mapped (`refused`), it goes through the scratch.
+ */
+static void use(known_t *known, bool refused, bool exchanges)
+{
+    if (rules != NULL) {
+        move(known, MSCCLPP_COLL_ALLGATHER, false, refused ? "scratch" : "engines", exchanges);
+    } else {
+        sum(known, COUNT, refused ? "scratch" : "zerocopy", exchanges, 1 + exchanges);
+    }
+}
+
 /* By turns with small calls, which neither exchange anything nor make the ranks meet more than once. */
 static void repeat(rank_t *rank)
 {
@@ -121,25 +203,28 @@ static uint64_t identify_other(const void *address)
     return address == __atomic_load_n(&renumbered, __ATOMIC_RELAXED) ? number + 1000000 : number;
 }
 
-/* A buffer of one rank has been freed, and another one is at its address: the peers have not mapped that one. */
+/*
+ * A buffer of one rank has been freed, and another one is at its address: the peers have not mapped that one. Engines
+ * of peers do not read the input, so it may be another.
+ */
 static void replace_buffers(rank_t *rank)
 {
     known_t known;
 
     rank->gpu = &renumbering_ops;
     open_known(rank, &known);
-    sum(&known, COUNT, "zerocopy", 1, 2);
+    use(&known, false, true);
     for (int turn = 0; turn < 2 * rank->size; ++turn) {
         meet(rank);
         if (turn / 2 == rank->rank) {
             __atomic_store_n(&renumbered, turn % 2 == 0 ? known.in : known.out, __ATOMIC_RELAXED);
         }
         meet(rank);
-        sum(&known, COUNT, "zerocopy", 1, 2);
+        use(&known, false, rules == NULL || turn % 2 == 1);
         meet(rank);
         __atomic_store_n(&renumbered, NULL, __ATOMIC_RELAXED);
         meet(rank);
-        sum(&known, COUNT, "zerocopy", 0, 1);
+        use(&known, false, false);
     }
     close_known(&known);
 }
@@ -158,16 +243,16 @@ static void use_many(rank_t *rank)
     }
     for (int turn = 0; turn < 2 * PAIRS; ++turn) {
         known.out = outs[turn % PAIRS];
-        sum(&known, COUNT, "zerocopy", 1, 2);
+        use(&known, false, true);
     }
     for (int turn = 0; turn < 2 * PAIRS; ++turn) { /* the last two by turns */
         known.out = outs[PAIRS - 1 - turn % 2];
-        sum(&known, COUNT, "zerocopy", 0, 1);
+        use(&known, false, false);
     }
     /* The ranks know these buffers, but not from one exchange. */
     known.out = outs[rank->rank == 0 ? PAIRS - 1 : PAIRS - 2];
-    sum(&known, COUNT, "zerocopy", 1, 2);
-    sum(&known, COUNT, "zerocopy", 0, 1);
+    use(&known, false, true);
+    use(&known, false, false);
     meet(rank);
     for (int pair = 1; pair < PAIRS; ++pair) {
         rank->gpu->device_free(0, outs[pair]);
@@ -187,7 +272,7 @@ static void keep_none(rank_t *rank)
         mscclpp_runner_release_mappings(&known.team->runner, false);
         (void)mscclpp_mapping_drain();
         meet(rank);
-        sum(&known, COUNT, "zerocopy", 1, 2);
+        use(&known, false, true);
     }
     close_known(&known);
 }
@@ -205,19 +290,19 @@ static void refuse(rank_t *rank)
     shared = known.out;
     known.out = rank->rank == 0 ? private : shared;
     for (int failure = 0; failure < 3; ++failure) {
-        sum(&known, COUNT, "scratch", 1, 2);
+        use(&known, true, true);
         for (int call = 0; call < 1 << failure; ++call) {
             known.out = failure == 2 ? shared : known.out;
-            sum(&known, COUNT, "scratch", 0, 1);
+            use(&known, true, false);
         }
     }
-    sum(&known, COUNT, "zerocopy", 1, 2);
-    sum(&known, COUNT, "zerocopy", 0, 1);
+    use(&known, false, true);
+    use(&known, false, false);
     known.out = rank->rank == 0 ? private : shared;
-    sum(&known, COUNT, "scratch", 1, 2);
+    use(&known, true, true);
     known.out = shared;
-    sum(&known, COUNT, "scratch", 0, 1);
-    sum(&known, COUNT, "zerocopy", 0, 1);
+    use(&known, true, false);
+    use(&known, false, false);
     close_known(&known);
     free(private);
 }
@@ -229,81 +314,91 @@ static void map_nothing(rank_t *rank)
 
     open_known(rank, &known);
     for (int turn = 0; turn < 3; ++turn) {
-        sum(&known, COUNT, "scratch", 0, 1);
+        use(&known, true, false);
     }
     close_known(&known);
-}
-
-/* Number `k` of the block that rank `from` sends to rank `to`. */
-static int32_t number_of(int from, int to, int k, uint64_t call)
-{
-    return (int32_t)(call * 1000) + 100 * from + 10 * to + k;
-}
-
-/*
- * Makes an early all-to-all, of blocks that differ in size if `varied`, or an all-gather. In the former, each rank's
- * output has the blocks in an order of its own.
- */
-static void move(known_t *known, mscclpp_coll_t coll, bool repeated, uint64_t exchanges)
-{
-    const mscclpp_group_t *group = &known->team->group;
-    const int n = known->rank->size, own = known->rank->rank;
-    const bool varied = coll == MSCCLPP_COLL_ALLTOALLV, gathers = coll == MSCCLPP_COLL_ALLGATHER;
-    mscclpp_dev_block_t send[MSCCLPP_DEV_MAX_RANKS], recv[MSCCLPP_DEV_MAX_RANKS];
-    const mscclpp_coll_args_t args = {.coll = coll,
-                                      .in = known->in,
-                                      .out = known->out,
-                                      .count = BLOCK,
-                                      .varied = varied,
-                                      .send = varied ? send : NULL,
-                                      .recv = varied ? recv : NULL,
-                                      .largest_block = BLOCK * sizeof(int32_t),
-                                      .is_size_known = true,
-                                      .dtype = varied ? MSCCLPP_DTYPE_UINT8 : MSCCLPP_DTYPE_INT32,
-                                      .early = true,
-                                      .repeated = repeated,
-                                      .call = ++known->calls};
-    const uint64_t exchanges_before = group->exchanges;
-    int wrong = 0;
-
-    for (int peer = 0; peer < n; ++peer) {
-        const uint64_t bytes = BLOCK * sizeof(int32_t), place = (uint64_t)((own + peer) % n);
-
-        send[peer] = (mscclpp_dev_block_t){.offset = (uint64_t)peer * bytes, .bytes = bytes};
-        recv[peer] = (mscclpp_dev_block_t){.offset = place * bytes, .bytes = bytes};
-        for (int k = 0; k < BLOCK; ++k) {
-            known->in[peer * BLOCK + k] = number_of(own, gathers ? 0 : peer, k, known->calls);
-        }
-    }
-    CHECK_EQ(mscclpp_collective(known->team, &args), MSCCLPP_OK);
-    for (int peer = 0; peer < n; ++peer) {
-        const int place = varied ? (own + peer) % n : peer;
-
-        for (int k = 0; k < BLOCK; ++k) {
-            wrong += known->out[place * BLOCK + k] != number_of(peer, gathers ? 0 : own, k, known->calls);
-        }
-    }
-    CHECK_EQ(wrong, 0);
-    CHECK(strcmp(mscclpp_team_last_algorithm(known->team), "zerocopy") == 0);
-    CHECK_EQ(group->exchanges - exchanges_before, exchanges);
 }
 
 /* The collectives that share only their outputs know one another's buffers. */
 static void move_blocks(rank_t *rank)
 {
+    const char *const algorithm = rules != NULL ? "engines" : "zerocopy";
     known_t known;
 
     open_known(rank, &known);
-    move(&known, MSCCLPP_COLL_ALLGATHER, false, 1);
-    move(&known, MSCCLPP_COLL_ALLTOALL, false, 0);
-    move(&known, MSCCLPP_COLL_ALLGATHER, false, 0);
+    move(&known, MSCCLPP_COLL_ALLGATHER, false, algorithm, 1);
+    move(&known, MSCCLPP_COLL_ALLTOALL, false, algorithm, 0);
+    move(&known, MSCCLPP_COLL_ALLGATHER, false, algorithm, 0);
     for (int turn = 0; turn < 3; ++turn) { /* any call may have other places */
-        move(&known, MSCCLPP_COLL_ALLTOALLV, false, 1);
+        move(&known, MSCCLPP_COLL_ALLTOALLV, false, algorithm, 1);
     }
     close_known(&known);
     open_known(rank, &known);
     for (int turn = 0; turn < 3; ++turn) {
-        move(&known, MSCCLPP_COLL_ALLTOALLV, true, turn == 0);
+        move(&known, MSCCLPP_COLL_ALLTOALLV, true, algorithm, turn == 0);
+    }
+    close_known(&known);
+}
+
+/* Makes an early all-gather that is to fail on every rank. */
+static void gather_in_vain(known_t *known)
+{
+    const mscclpp_coll_args_t args = {.coll = MSCCLPP_COLL_ALLGATHER,
+                                      .in = known->in,
+                                      .out = known->out,
+                                      .count = BLOCK,
+                                      .largest_block = BLOCK * sizeof(int32_t),
+                                      .is_size_known = true,
+                                      .dtype = MSCCLPP_DTYPE_INT32,
+                                      .early = true,
+                                      .call = ++known->calls};
+
+    CHECK(mscclpp_collective(known->team, &args) < 0);
+    CHECK(mscclpp_team_broken(known->team));
+}
+
+/* A table of functions by which a copy by engines fails. */
+static mscclpp_gpu_ops_t failing_ops;
+
+static mscclpp_status_t put_in_vain(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+{
+    (void)stream;
+    (void)to;
+    (void)from;
+    (void)size;
+    return MSCCLPP_ERR_DEVICE;
+}
+
+/* The copies of one rank fail in a call with known buffers, while those of the others go on. */
+static void fail_copies(rank_t *rank)
+{
+    known_t known;
+
+    open_known(rank, &known);
+    use(&known, false, true);
+    use(&known, false, false);
+    if (rank->rank == 1) {
+        known.team->runner.gpu = &failing_ops;
+    }
+    gather_in_vain(&known);
+    known.team->runner.gpu = rank->gpu;
+    close_known(&known);
+}
+
+/* A rank comes only when the others have given up. */
+static void miss_call(rank_t *rank)
+{
+    known_t known;
+
+    open_known(rank, &known);
+    use(&known, false, true);
+    use(&known, false, false);
+    if (rank->rank != 1) {
+        gather_in_vain(&known);
+    }
+    meet(rank);
+    if (rank->rank == 1) {
+        gather_in_vain(&known);
     }
     close_known(&known);
 }
@@ -361,11 +456,37 @@ static void test_refused(int scale)
     run_each(&config, map_nothing);
 }
 
-static const part_t parts[] = {{"repeated", test_repeated},
-                               {"replaced", test_replaced},
-                               {"limited", test_limited},
-                               {"refused", test_refused},
-                               {NULL, NULL}};
+/* The same with collectives that engines move. */
+static void test_engines(int scale)
+{
+    static const mscclpp_coll_t colls[] = {MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_ALLTOALL, MSCCLPP_COLL_ALLTOALLV};
+    const mscclpp_rule_set_t all = {.count = 1, .rule = {{.bytes = UINT64_MAX, .algorithm = MSCCLPP_COLL_BY_ENGINES}}};
+    mscclpp_config_t config;
+
+    rules = mscclpp_rules_create();
+    REQUIRE(rules != NULL);
+    for (int i = 0; i < 3; ++i) {
+        REQUIRE(mscclpp_rules_replace_coll(rules, colls[i], 2, 1, true, &all));
+        REQUIRE(mscclpp_rules_replace_coll(rules, colls[i], 4, 1, true, &all));
+    }
+    test_repeated(scale);
+    test_replaced(scale);
+    test_limited(scale);
+    test_refused(scale);
+    configure(&config);
+    failing_ops = mscclpp_gpu_twin_ops;
+    failing_ops.put = put_in_vain;
+    unit_expect_log();
+    run_each(&config, fail_copies);
+    config.timeout = 1;
+    run_each(&config, miss_call);
+    CHECK_EQ(unit_logged(), 4); /* the lowest rank that notices says it, in each run */
+    mscclpp_rules_destroy(rules);
+    rules = NULL;
+}
+
+static const part_t parts[] = {{"repeated", test_repeated}, {"replaced", test_replaced}, {"limited", test_limited},
+                               {"refused", test_refused},   {"engines", test_engines},   {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

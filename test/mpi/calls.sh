@@ -71,9 +71,39 @@ cases_programs() {
     fi
 }
 
+# Nonblocking and persistent calls that copy engines serve as rules ask for it, where there may be engines at all.
+cases_engine_requests() {
+    local coll n by served=() late='arrival of all ranks\) did not end on rank [01] .*not arrived: 2(;|$)'
+    local -a engines=("${forced[@]}" --mca coll_mscclpp_rules "$scratch/engines.rules")
+    for coll in allgather allgatherv alltoall alltoallv alltoallw bcast gather gatherv scatter scatterv; do
+        for n in 2 3; do
+            echo "collective=$coll ranks=$n device=$MSCCLPP_TEST_DEVICE bytes<=1g algorithm=engines"
+        done
+    done >"$scratch/engines.rules"
+    [ "$MSCCLPP_TEST_DEVICE" != host ] || engines+=(--mca coll_mscclpp_twin_shared_only 1)
+    for n in 2 3; do
+        by=$(engines_for "$n")
+        served=()
+        [ "$by" != engines ] || served=(--engines)
+        run_saying "request:engines:$n" "allgather call [0-9]+: ($by), blocks" 240 -n "$n" "${engines[@]}" \
+            --mca coll_mscclpp_verbose 3 "$bindir/test_known" ${served[@]+"${served[@]}"}
+        run_saying "request:hidden:engines:$n" "bcast call [0-9]+: ($by), blocks" 240 -n "$n" "${engines[@]}" \
+            --mca coll_mscclpp_verbose 3 "$bindir/test_hidden"
+        run "request:engines:every:$n" 240 -n "$n" "${engines[@]}" "$bindir/test_stage"
+        run "request:engines:limited:$n" 240 -n "$n" "${engines[@]}" --mca coll_mscclpp_mapping_cache_size 1 \
+            "$bindir/test_known"
+    done
+    run "request:hidden:engines:threads" 240 -n 2 --mca mpi_yield_when_idle 1 "${engines[@]}" "$bindir/test_hidden" \
+        --threads
+    run "request:engines:random" 240 -n 3 --mca mpi_yield_when_idle 1 "${engines[@]}" "$bindir/test_random" --seed 7 \
+        --rounds 5 --threads 2
+    run_saying "request:engines:late" "$late" 60 -n 3 "${engines[@]}" --mca coll_mscclpp_timeout 2 \
+        "$bindir/test_known" --late
+}
+
 # Nonblocking calls by kernels that their callers run, and by some that run by themselves.
 cases_requests() {
-    local n
+    local n by=zerocopy
     for n in 2 3 4; do
         run "request:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_request"
         run "persistent:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_persistent"
@@ -90,9 +120,12 @@ cases_requests() {
         run "request:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_request"
         run "request:hidden:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_hidden"
         run "persistent:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_persistent"
-        run_saying "request:known:$n" 'call [0-9]+: zerocopy, blocks of up to [0-9]+ bytes' 240 -n "$n" \
+        # On GPUs these blocks are as large as those that copy engines move where they can.
+        [ "$MSCCLPP_TEST_DEVICE" = host ] || by=$(engines_for "$n")
+        run_saying "request:known:$n" "call [0-9]+: ($by), blocks of up to [0-9]+ bytes" 240 -n "$n" \
             "${forced[@]}" "${mapped[@]}" --mca coll_mscclpp_verbose 3 "$bindir/test_known"
     done
+    cases_engine_requests
     run_never_saying "request:known:off" 'call [0-9]+: zerocopy' 240 -n 2 "${forced[@]}" "${mapped[@]}" \
         --mca coll_mscclpp_verbose 3 --mca coll_mscclpp_zerocopy 0 "$bindir/test_known"
     # Between nodes, where hosts send one another messages by UCX.

@@ -17,6 +17,9 @@ sync_copies() {
 sync_collectives=(bcast allgather alltoall reduce_scatter_block)
 sync_ways=(packets zerocopy engines scratch)
 
+# Nonblocking and persistent calls by copy engines.
+sync_engines=(iallgather_engines allgather_init_engines)
+
 # Paths of calls that `algorithm` = `stage` leads to. The blocking all-reduce has its own case.
 sync_staged=(bcast allgather alltoall stage_iallreduce stage_iallgather stage_allreduce_init stage_allgather_init)
 
@@ -38,6 +41,13 @@ sync_copies_on_twin() {
     for path in "${sync_staged[@]}"; do
         run "sync_copies:$path:twin" 60 -n 3 "${forced[@]}" "${off[@]}" --mca coll_mscclpp_algorithm stage \
             "$bindir/test_sync_copies" "$path" 260
+    done
+    sync_way allgather engines
+    for path in "${sync_engines[@]}"; do
+        run_saying "sync_copies:$path:twin" "allgather call [0-9]+: engines, blocks of" 60 -n 3 "${forced[@]}" \
+            "${way[@]}" --mca coll_mscclpp_verbose 3 "$bindir/test_sync_copies" "$path" 104
+        run_failing "sync_copies:$path:seen" "wrong: path $path, before" 60 -n 2 "${forced[@]}" "${way[@]}" \
+            "$bindir/test_sync_copies" "$path" 52 --late
     done
     for coll in "${sync_collectives[@]}"; do
         for path in "${sync_ways[@]}"; do
@@ -83,6 +93,10 @@ cases_sync_copies() {
         done
         for path in iallreduce iallgather allreduce_init allgather_init; do
             sync_copies "$path" "$n"
+        done
+        sync_way allgather engines
+        for path in "${sync_engines[@]}"; do
+            sync_copies "$path" "$n" "${way[@]}"
         done
         for path in "${sync_staged[@]}"; do
             sync_copies "$path" "$n" --mca coll_mscclpp_algorithm stage

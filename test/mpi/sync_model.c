@@ -49,6 +49,8 @@ const path_t sy_paths[] = {
     {"stage_iallreduce", ALLREDUCE, NONBLOCKING, BY_STAGING, "algorithm", "stage", false},
     {"iallgather", ALLGATHER, NONBLOCKING, BY_KERNELS, NULL, NULL, false},
     {"stage_iallgather", ALLGATHER, NONBLOCKING, BY_STAGING, "algorithm", "stage", false},
+    {"iallgather_engines", ALLGATHER, NONBLOCKING, BY_KERNELS, "allgather_algorithm", "engines", true},
+    {"allgather_init_engines", ALLGATHER, PERSISTENT, BY_KERNELS, "allgather_algorithm", "engines", true},
     {"allreduce_init", ALLREDUCE, PERSISTENT, BY_KERNELS, NULL, NULL, false},
     {"stage_allreduce_init", ALLREDUCE, PERSISTENT, BY_STAGING, "algorithm", "stage", false},
     {"allgather_init", ALLGATHER, PERSISTENT, BY_KERNELS, NULL, NULL, false},

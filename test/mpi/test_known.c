@@ -1,9 +1,13 @@
 /*
  * Nonblocking and persistent calls on mapped buffers: the same buffers again and again, in an order of each rank's own,
  * on two communicators, and buffers that are freed and allocated anew between starts, at the same addresses.
+ *
+ * --engines: copy engines have to serve all of them. --late: a rank that does not come in time to calls with buffers
+ * that are known, which is an error of all.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "test/mpi/mpi_sums.h"
 
@@ -172,9 +176,48 @@ static void again(void)
     free_gather(&gathers[1]);
 }
 
+/* Open MPI frees persistent requests that fail. */
+static void fail_late(MPI_Comm second)
+{
+    const bool last = mt_rank == mt_size - 1;
+    gather_t now, started;
+    int codes[2];
+
+    /* Errors of requests of collectives are the world's to Open MPI. */
+    MT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    MT_MPI(MPI_Comm_set_errhandler(second, MPI_ERRORS_RETURN));
+    make_gather(&now);
+    make_gather(&started);
+    init_gather(&started, second);
+    for (int call = 0; call < 2; ++call) {
+        fill_gather(&now, ++salt);
+        fill_gather(&started, salt);
+        if (call > 0 && last) {
+            sleep(5);
+        }
+        MT_MPI(MPI_Start(&started.request));
+        MT_MPI(MPI_Iallgather(now.in.data, count, MPI_UNSIGNED, now.out.data, count, MPI_UNSIGNED, MPI_COMM_WORLD,
+                              &now.request));
+        codes[0] = MPI_Wait(&now.request, MPI_STATUS_IGNORE);
+        codes[1] = MPI_Wait(&started.request, MPI_STATUS_IGNORE);
+        for (int i = 0; i < 2; ++i) {
+            MT_CHECK((MPI_SUCCESS == codes[i]) == (0 == call), "%s call number %d returned code %d",
+                     0 == i ? "nonblocking" : "persistent", call, codes[i]);
+        }
+    }
+    if (MPI_REQUEST_NULL != started.request) {
+        MT_MPI(MPI_Request_free(&started.request));
+    }
+    mt_barrier(MPI_COMM_WORLD);
+    free_gather(&now);
+    free_gather(&started);
+}
+
 int main(int argc, char **argv)
 {
+    const bool engines = argc > 1 && 0 == strcmp(argv[1], "--engines");
     counts_t before;
+    uint64_t by_engines;
     MPI_Comm second;
 
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
@@ -185,9 +228,17 @@ int main(int argc, char **argv)
     block = mt_host_alloc((size_t)count * sizeof(*block));
     blocks = mt_host_alloc((size_t)mt_size * (size_t)count * sizeof(*blocks));
     MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &second));
+    if (argc > 1 && 0 == strcmp(argv[1], "--late")) {
+        fail_late(second);
+        return mt_finish();
+    }
     before = counts_now();
+    by_engines = mt_counter("allgather_engines");
     restart(second);
     again();
+    by_engines = mt_counter("allgather_engines") - by_engines;
+    MT_CHECK(!engines || TURNS * (REQUESTS + 2) == by_engines, "engines have served %llu calls, and not %d",
+             (unsigned long long)by_engines, TURNS * (REQUESTS + 2));
     MT_CHECK(mt_staged(MPI_COMM_WORLD) == before.staged, "calls were staged");
     MT_CHECK(!mt_twin || mt_rank != 0 || replaced > 0, "no new buffer lay where a freed one was");
     MT_MPI(MPI_Comm_free(&second));

@@ -323,9 +323,12 @@ void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status, const m
  */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early);
 
+/* Makes the ranks of a group on one node meet before an early call that launches no kernel, and so needs no slot. */
+mscclpp_status_t mscclpp_group_arrive(mscclpp_group_t *group, uint64_t bytes);
+
 /*
- * Lets a thread apart meet the other ranks, exchange handles with them, and launch the early kernel, if the message is
- * large. mscclpp_group_meet does so itself for early kernels.
+ * Lets a thread apart meet the other ranks, exchange handles with them, and launch the early kernel or start the copies
+ * of engines, if the message is large. The two functions above do so themselves for early calls.
  */
 void mscclpp_group_open_fiber(const mscclpp_group_t *group, uint64_t bytes);
 

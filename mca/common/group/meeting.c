@@ -288,6 +288,20 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
     return status;
 }
 
+/*
+ * Counts as a meeting, like those of mscclpp_group_meet, in which no rank needs a slot. All ranks of the group call the
+ * same function of the two.
+ */
+mscclpp_status_t mscclpp_group_arrive(mscclpp_group_t *group, uint64_t bytes)
+{
+    uint64_t *word = &group->board[group->rank].arrived;
+
+    ++group->arrivals;
+    mscclpp_board_store(word, 2 * group->arrivals + 1);
+    mscclpp_group_open_fiber(group, bytes);
+    return await_arrivals(group, bytes, word, false);
+}
+
 void mscclpp_group_give_slot(mscclpp_group_t *group)
 {
     if (group->has_slot) {

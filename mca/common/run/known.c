@@ -116,7 +116,7 @@ static bool have_all_published(const mscclpp_group_t *group, const uint64_t *wor
  * arrived at meeting k + 1, and so have read the numbers of meeting k.
  */
 mscclpp_status_t mscclpp_runner_meet_known(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
-                                           mscclpp_known_buffers_t *buffers, bool *found_p)
+                                           bool launches, mscclpp_known_buffers_t *buffers, bool *found_p)
 {
     mscclpp_group_t *group = runner->group;
     uint64_t *word = &group->board[group->rank].known[(group->arrivals + 1) % 2];
@@ -127,7 +127,7 @@ mscclpp_status_t mscclpp_runner_meet_known(mscclpp_runner_t *runner, const void 
     mscclpp_status_t status;
 
     mscclpp_board_store(word, number);
-    status = mscclpp_group_meet(group, bytes, true);
+    status = launches ? mscclpp_group_meet(group, bytes, true) : mscclpp_group_arrive(group, bytes);
     *found_p = status == MSCCLPP_OK && number != 0 && have_all_published(group, word, number);
     if (*found_p) {
         mscclpp_runner_hold_mappings(runner, mappings, count);

@@ -16,16 +16,17 @@ typedef struct {
 } mscclpp_known_buffers_t;
 
 /*
- * Meets the other ranks before an early launch (mscclpp_group_meet). `in` and `out` are the buffers that this rank
- * shares, or NULL. *found_p is equal on all ranks.
+ * Meets the other ranks before an early call: by mscclpp_group_meet if it launches a kernel (`launches`, equal on all
+ * ranks), and otherwise by mscclpp_group_arrive. `in` and `out` are the buffers that this rank shares, or NULL.
+ * *found_p is equal on all ranks.
  *
  * *found_p is true if all ranks pass the buffers that they passed in one earlier exchange, none of these has been freed
- * since, and all mappings are still open. Then *buffers has them, they stay mapped until the next launch has ended, and
- * the launch must follow at once. Otherwise the ranks have to exchange their buffers, and to meet again. Does not call
- * the GPU runtime except to ask for the numbers of this rank's allocations.
+ * since, and all mappings are still open. Then *buffers has them, they stay mapped as after an exchange
+ * (mscclpp_runner_hold_mappings), and the launch must follow at once. Otherwise the ranks have to exchange their
+ * buffers, and to meet again. Does not call the GPU runtime except to ask for the numbers of this rank's allocations.
  */
 mscclpp_status_t mscclpp_runner_meet_known(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
-                                           mscclpp_known_buffers_t *buffers, bool *found_p);
+                                           bool launches, mscclpp_known_buffers_t *buffers, bool *found_p);
 
 /*
  * Notes the result of the last exchange, with the buffers that this rank has shared. All ranks call it after each

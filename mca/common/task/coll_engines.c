@@ -2,8 +2,11 @@
  * Moves large blocks by copy engines. The host of every rank starts copies and waits for them. No kernel runs, so the
  * application keeps all multiprocessors.
  *
- * Copies may start at once, because the exchange of buffers has shown that every rank has come to the call. At the end
- * all ranks meet once more. After that no engine uses any rank's buffers.
+ * Copies may start at once, because the exchange of buffers, or the meeting in its place, has shown that every rank has
+ * come to the call. At the end all ranks meet once more. After that no engine uses any rank's buffers.
+ *
+ * In an early call, a thread apart may start the copies. It also tells the other ranks of their end, since these may
+ * already wait for the call while this rank's application stays away from MPI.
  */
 #include <string.h>
 
@@ -156,6 +159,10 @@ static void settle_copies(const engines_t *engines)
 /*
  * Meets the other ranks at the end, because their engines write to this rank's output. Any error breaks the team; the
  * caller marks it as failed.
+ *
+ * A fiber is closed here if its buffers have just been mapped. It is opened once the copies have begun, for which
+ * streams may have been made. It stays urgent until this rank's copies have ended: what follows the word that says so
+ * concerns this rank only.
  */
 mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
 {
@@ -164,7 +171,6 @@ mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
     mscclpp_dev_direct_args_t direct;
     mscclpp_status_t status;
 
-    mscclpp_fiber_close(); /* the calling thread feeds the engines */
     memset(&direct, 0, sizeof(direct));
     mscclpp_coll_fill_direct(task, &direct);
     /*
@@ -174,9 +180,11 @@ mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
     mscclpp_runner_keep_mappings(&team->runner, true);
     status = direct.mode == MSCCLPP_DEV_DIRECT_FAN ? start_bcast(&engines, &direct) : start_pairs(&engines, &direct);
     if (status == MSCCLPP_OK) {
+        mscclpp_group_open_fiber(&team->group, task->largest);
         status = await_copies(&engines);
     }
     if (status == MSCCLPP_OK) {
+        mscclpp_fiber_relax();
         status = mscclpp_coll_meet(task, "end of copies");
     }
     if (status != MSCCLPP_OK) {

@@ -230,7 +230,8 @@ static mscclpp_status_t exchange_early(mscclpp_coll_task_t *task, bool *mapped_p
     int rank;
 
     if (!task->args->varied || task->args->repeated) {
-        status = mscclpp_runner_meet_known(runner, in, out, task->largest, &known, &task->met);
+        status = mscclpp_runner_meet_known(runner, in, out, task->largest,
+                                           task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY, &known, &task->met);
     } else {
         mscclpp_group_open_fiber(runner->group, task->largest);
     }
@@ -255,8 +256,7 @@ static mscclpp_status_t exchange_early(mscclpp_coll_task_t *task, bool *mapped_p
 
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p)
 {
-    return task->args->early && task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY ? exchange_early(task, mapped_p)
-                                                                              : exchange_now(task, mapped_p);
+    return task->args->early ? exchange_early(task, mapped_p) : exchange_now(task, mapped_p);
 }
 
 mscclpp_status_t mscclpp_coll_map_buffers(mscclpp_coll_task_t *task)

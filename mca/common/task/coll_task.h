@@ -95,9 +95,8 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
 
 /*
  * Maps the peers' buffers and sets `peer_in`, `peer_out` and `place`. Collective. *mapped_p is equal on all ranks. It
- * is false if any buffer cannot be mapped. An early call by zero-copy needs no exchange if all ranks pass the buffers
- * of an earlier one again (mca/common/run/known.h). `met` is set then. Otherwise a fiber may be open if *mapped_p is
- * true.
+ * is false if any buffer cannot be mapped. An early call needs no exchange if all ranks pass the buffers of an earlier
+ * one again (mca/common/run/known.h). `met` is set then. Otherwise a fiber may be open if *mapped_p is true.
  */
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p);
 

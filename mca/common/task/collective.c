@@ -456,7 +456,6 @@ static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_
     input->in_place = task->args->said_in_place;
     if (task->args->early) {
         input->early = true;
-        input->engines = input->engines && !is_early(task);
         input->block_limit = mscclpp_runner_early_blocks(&task->team->runner);
     }
 }

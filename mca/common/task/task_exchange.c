@@ -134,7 +134,8 @@ static mscclpp_status_t exchange_early(mscclpp_task_t *task, mscclpp_select_inpu
 {
     mscclpp_runner_t *runner = &task->team->runner;
     mscclpp_known_buffers_t known;
-    mscclpp_status_t status = mscclpp_runner_meet_known(runner, task->in, task->out, task->bytes, &known, &task->met);
+    mscclpp_status_t status =
+        mscclpp_runner_meet_known(runner, task->in, task->out, task->bytes, true, &known, &task->met);
 
     *mapped_p = task->met;
     if (status != MSCCLPP_OK) {

@@ -21,6 +21,8 @@ plant coll-home-unmapped collectives_in_place mca/common/task/coll_buffers.c mca
     's/^        task->out = task->home;//'
 plant coll-engines-end collectives mca/common/task/coll_engines.c mca/common/task/coll_engines.c \
     's/status = mscclpp_coll_meet\(task, "end of copies"\);//'
+plant coll-engines-unawaited known mca/common/task/coll_engines.c mca/common/task/coll_engines.c \
+    's/status = await_copies\(&engines\);//'
 plant coll-nodes-rows collectives_nodes device/types/coll_nodes.h "$launcher" \
     's/(COLL_NODES_SETS) 3u/\1 2u/'
 plant coll-nodes-relay collectives_nodes "$coll/nodes.h" "$launcher" \

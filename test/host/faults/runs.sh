@@ -240,6 +240,10 @@ run_apart() {
     run test_early --quick --timeout "$deadline" apart
 }
 
+run_apart_engines() {
+    run test_early --quick --timeout "$deadline" engines
+}
+
 run_fifo() {
     run test_fifo
 }

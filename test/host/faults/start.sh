@@ -47,6 +47,9 @@ known=mca/common/run/known.c
 plant known-freed-used known "$known" "$known" 's/(id != 0) && runner->gpu->identify\(address\) == id/\1/'
 plant known-differ known "$known" "$known" 's| && have_all_published\(group, word, number\)||'
 plant known-slot-kept known "$known" "$known" 's/mscclpp_group_give_slot\(group\);//'
+plant known-arrival-unawaited known mca/common/group/meeting.c mca/common/group/meeting.c \
+    '/^mscclpp_status_t mscclpp_group_arrive/,/^\}/s/(2 \* group->arrivals) \+ 1\);/\1 + 1 + 100);/'
+plant known-engines-slot known "$known" "$known" 's/launches \?/true ?/'
 plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/renew.c \
     '/status = meet_ranks\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet_ranks.*//;b};x}'
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c \
@@ -57,6 +60,11 @@ plant early-without-slot early mca/common/group/meeting.c mca/common/group/meeti
     's/needs_slot = early \|\| group->concurrent/needs_slot = group->concurrent/'
 plant apart-closed-at-end apart mca/common/run/launch.c mca/common/run/launch.c \
     's/mscclpp_fiber_relax\(\)/mscclpp_fiber_close()/'
+engines=mca/common/task/coll_engines.c
+plant apart-engines-relaxed apart_engines "$engines" "$engines" \
+    's/mscclpp_group_open_fiber\(&team->group, task->largest\);/&mscclpp_fiber_relax();/'
+plant apart-engines-closed apart_engines "$engines" "$engines" \
+    's/mscclpp_group_open_fiber\(&team->group, task->largest\);/mscclpp_fiber_close();/'
 plant early-grant-revoked early mca/common/group/admission.c mca/common/group/admission.c \
     's/!(grant_or_revoke\(admission->pledge, [^)]*\))/(\1, true)/'
 plant room-held-in-line room mca/common/group/meeting.c mca/common/group/meeting.c \

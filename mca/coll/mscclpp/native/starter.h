@@ -1,8 +1,9 @@
 /*
- * The starter: a thread that starts the kernels of nonblocking calls once all ranks have come to them, also while this
- * rank makes no MPI call. When a kernel has ended and other calls are under way, it ends the call, and begins the next
- * one of the communicator. It must not call MPI, which may serve one thread only. So it runs a call only where the
- * call's fiber is open (mca/common/base/fiber.h), and leaves it to MPI to complete the request.
+ * The starter: a thread that starts the kernels of nonblocking calls, or their copies by engines, once all ranks have
+ * come to them, also while this rank makes no MPI call. It tells the other ranks of the end of copies. When a kernel or
+ * the copies have ended and other calls are under way, it ends the call, and begins the next one of the communicator.
+ * It must not call MPI, which may serve one thread only. So it runs a call only where the call's fiber is open
+ * (mca/common/base/fiber.h), and leaves it to MPI to complete the request.
  */
 #ifndef MCA_COLL_MSCCLPP_NATIVE_STARTER_H
 #define MCA_COLL_MSCCLPP_NATIVE_STARTER_H
