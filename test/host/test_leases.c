@@ -345,6 +345,42 @@ static void use_refused(rank_t *rank)
     traffic_close(&winner);
 }
 
+#define MANY_NODES 32
+#define MORE (MSCCLPP_LEASE_CHUNKS + 2)
+#define PACKETS 512u /* 2 KiB, in packets */
+
+/* More communicators than the process lends chunks to, each of which has one call. */
+static void use_briefly(rank_t *rank)
+{
+    traffic_t traffic[MORE];
+    int i;
+
+    rank->gpu = &counting;
+    for (i = 0; i < MORE; ++i) {
+        traffic_open(&traffic[i], create_team(rank), PACKETS, USER_DEVICE);
+        (void)call(rank, &traffic[i], PACKETS);
+        CHECK(traffic[i].team->full_size != 0);
+    }
+    meet_any(rank, false);
+    for (i = 0; i < MORE; ++i) {
+        traffic_close(&traffic[i]);
+    }
+}
+
+/* What only packets between nodes carry needs no larger scratch, however many ranks other nodes have. */
+static void test_small(int scale)
+{
+    mscclpp_config_t config;
+
+    (void)scale;
+    per_node = 1;
+    begin();
+    configure(&config, "nodes_doubling", 0);
+    CHECK_EQ(run_ranks(MANY_NODES, &config, use_briefly, NULL), 0);
+    mscclpp_team_finalize(1.0);
+    per_node = 0;
+}
+
 /* Whoever has no memory names itself, in the one line about this call, and all memory is given back. */
 static void test_refused(int scale)
 {
@@ -406,7 +442,7 @@ static void test_mapped(int scale)
 
 static const part_t parts[] = {
     {"many", test_many},     {"packets", test_packets}, {"nodes", test_nodes}, {"together", test_together},
-    {"mapped", test_mapped}, {"refused", test_refused}, {NULL, NULL},
+    {"mapped", test_mapped}, {"refused", test_refused}, {"small", test_small}, {NULL, NULL},
 };
 
 int main(int argc, char **argv)

@@ -63,13 +63,13 @@ static mscclpp_status_t launch_first_kernel(mscclpp_team_t *team)
 
 /*
  * Creates the parts of the team that this rank owns: mailbox, scratch, a stream for the probe, on rank 0 the board,
- * and, if the team is not a part of one over several nodes (`is_whole`), control messages. Also joins the users of the
- * GPU. Fills in the facts about all this that peers need. This comes before the first exchange, because it may wait for
- * kernels, and after that exchange kernels may wait for this rank. After an error, which has been logged,
+ * and, if the team is not a part of one over several nodes (`nodes` is NULL), control messages. Also joins the users of
+ * the GPU. Fills in the facts about all this that peers need. This comes before the first exchange, because it may wait
+ * for kernels, and after that exchange kernels may wait for this rank. After an error, which has been logged,
  * mscclpp_team_destroy frees what was created.
  */
-static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool is_whole,
-                                         mscclpp_facts_t *fact)
+static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_team_params_t *params,
+                                         const mscclpp_nodes_t *nodes, mscclpp_facts_t *fact)
 {
     mscclpp_gpu_info_t info;
     mscclpp_status_t status;
@@ -84,7 +84,8 @@ static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_tea
     }
     team->runner.mailbox = host;
     team->runner.device_mailbox = device;
-    mscclpp_team_lay_out(team, params->config->scratch_size, params->oob.size);
+    mscclpp_team_lay_out(team, params->config->scratch_size, params->oob.size,
+                         nodes != NULL ? nodes->most : team->group.size);
     status = mscclpp_pool_alloc(team->runner.gpu, team->runner.device, team->runner.stream, team->runner.layout.total,
                                 (void **)&team->runner.scratch);
     if (status != MSCCLPP_OK ||
@@ -103,7 +104,7 @@ static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_tea
      * Without control messages, or without an address for them, failures are still reported through the board, and the
      * address has length 0. For a team that spans nodes, align.c creates control messages.
      */
-    if (is_whole) {
+    if (nodes == NULL) {
         status = mscclpp_ctrl_create(params->config->ucx, &team->group.oob, &team->group.ctrl);
         if (status == MSCCLPP_OK) {
             status = mscclpp_ctrl_address(team->group.ctrl, fact->address, &length);
@@ -245,17 +246,17 @@ static void init_team(mscclpp_team_t *team, const mscclpp_team_params_t *params,
  * Creates the parts that this rank owns, and fills in the facts that it sends. Returns the status of the creation. The
  * facts are filled in even after an error, because the rank sends them in any case.
  */
-static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool is_whole,
-                                               mscclpp_facts_t *fact)
+static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const mscclpp_team_params_t *params,
+                                               const mscclpp_nodes_t *nodes, mscclpp_facts_t *fact)
 {
-    const mscclpp_status_t status = create_own_parts(team, params, is_whole, fact);
+    const mscclpp_status_t status = create_own_parts(team, params, nodes, fact);
     const uint32_t size = (uint32_t)team->group.size;
 
     mscclpp_protocol_t *protocol = &team->protocol;
 
     mscclpp_facts_fill_protocol(protocol, params->config);
     memcpy(protocol->figures, mscclpp_rules_find_figures(params->rules), sizeof(protocol->figures));
-    if (is_whole) {
+    if (nodes == NULL) {
         protocol->rules = *mscclpp_rules_find(params->rules, size, team->group.on_twin);
         protocol->coll_rules = *mscclpp_rules_find_coll(params->rules, size, team->group.on_twin);
     }
@@ -406,7 +407,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
         return fail_for_memory(oob);
     }
     init_team(team, params, oob, nodes);
-    *own_status_p = prepare_and_fill_facts(team, params, is_whole, &facts[oob->size]);
+    *own_status_p = prepare_and_fill_facts(team, params, nodes, &facts[oob->size]);
     status = oob->allgather(oob->context, &facts[oob->size], facts, sizeof(*facts));
     if (status == MSCCLPP_OK && !mscclpp_facts_check(team, facts, *own_status_p)) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;

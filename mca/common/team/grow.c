@@ -55,17 +55,17 @@ static void divide(const mscclpp_team_t *team, uint64_t scratch_size, mscclpp_la
     }
 }
 
-void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks)
+/*
+ * `small_max` is for the largest node, because all nodes have to grow at the same call, although nodes with fewer ranks
+ * could hold larger messages. Ranks of other nodes have no room in the scratch, so they do not matter.
+ */
+void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks, int node_ranks)
 {
     const bool starts_small = scratch_size > KIB * KIB;
 
     divide(team, starts_small ? MIDDLE_SIZE : scratch_size, &team->runner.layout);
     team->full_size = starts_small ? scratch_size : 0;
-    /*
-     * `small_max` is equal on all nodes, because all nodes have to grow at the same call, although nodes with few ranks
-     * could hold larger messages.
-     */
-    team->small_max = starts_small ? largest_packet_message(&team->runner.layout, ranks) : 0;
+    team->small_max = starts_small ? largest_packet_message(&team->runner.layout, node_ranks) : 0;
     if (starts_small && ranks <= FIRST_RANKS) {
         team->middle_max = team->small_max;
         if (spans_nodes(team)) {
@@ -73,7 +73,7 @@ void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks
         } else {
             mscclpp_layout_divide(&team->runner.layout, FIRST_HALF, FIRST_BULK, FIRST_PUTS);
         }
-        team->small_max = largest_packet_message(&team->runner.layout, ranks);
+        team->small_max = largest_packet_message(&team->runner.layout, node_ranks);
     }
 }
 

@@ -20,9 +20,9 @@
 
 /*
  * Lays out the team's first scratch, which may later grow to `scratch_size`. Allocates no memory. `ranks` is the number
- * of ranks of the communicator, on all nodes.
+ * of ranks of the communicator, on all nodes, and `node_ranks` that of its largest node.
  */
-void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks);
+void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks, int node_ranks);
 
 /*
  * Stores whether users have chosen algorithms for which the first scratch has no room. Must be called when the protocol

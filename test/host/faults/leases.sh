@@ -24,3 +24,5 @@ plant lease-nodes-layout leases_nodes "$grow" "$grow" 's/return team->has_lost \
 plant lease-nodes-small leases_nodes "$grow" "$grow" 's/!team->has_lost\) \{/true) {/'
 plant lease-nodes-choice leases_nodes mca/common/task/collective.c mca/common/task/collective.c \
     's/if \(!task->team->has_lost\)/if (true)/'
+plant lease-nodes-ranks leases_small mca/common/setup/node.c mca/common/setup/node.c \
+    's/nodes != NULL \? nodes->most :/nodes != NULL ? params->oob.size :/'

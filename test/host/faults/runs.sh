@@ -95,6 +95,10 @@ run_leases_nodes() {
     run test_leases --timeout "$deadline" nodes
 }
 
+run_leases_small() {
+    run test_leases --timeout "$deadline" small
+}
+
 run_leases_packets() {
     run test_leases --timeout "$deadline" packets
 }
