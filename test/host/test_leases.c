@@ -28,6 +28,7 @@
 static parts_options_t options;
 static mscclpp_gpu_ops_t counting;
 static int64_t large_held, large_most, large_made; /* chunks of device memory */
+static int64_t copied;                             /* bytes, by copies of streams */
 
 static int per_node;                /* ranks of a node; 0: one node has all */
 static __thread bool has_no_memory; /* this rank's thread gets no chunk */
@@ -85,12 +86,19 @@ static void count_free(int device, void *address)
     mscclpp_gpu_twin_ops.device_free(device, address);
 }
 
+static mscclpp_status_t count_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+{
+    (void)__atomic_add_fetch(&copied, (int64_t)size, __ATOMIC_RELAXED);
+    return mscclpp_gpu_twin_ops.copy(stream, to, from, size);
+}
+
 static void begin(void)
 {
     counting = mscclpp_gpu_twin_ops;
     counting.device_alloc = count_alloc;
     counting.device_free = count_free;
-    large_held = large_most = large_made = 0;
+    counting.copy = count_copy;
+    large_held = large_most = large_made = copied = 0;
 }
 
 static void configure(mscclpp_config_t *config, const char *algorithm, size_t epoch_limit)
@@ -345,6 +353,55 @@ static void use_refused(rank_t *rank)
     traffic_close(&winner);
 }
 
+/* More communicators than there are chunks. Each takes one, in which it leaves packets with several flags. */
+static void take_over(rank_t *rank)
+{
+    traffic_t traffic[MSCCLPP_LEASE_CHUNKS + 1];
+    const int count = MSCCLPP_LEASE_CHUNKS + 1;
+    int64_t before = 0;
+    int i, k;
+
+    rank->gpu = &counting;
+    for (i = 0; i < count; ++i) {
+        traffic_open(&traffic[i], create_team(rank), LARGE, USER_DEVICE);
+        meet_any(rank, false);
+        before = __atomic_load_n(&copied, __ATOMIC_RELAXED);
+        meet_any(rank, false);
+        (void)call(rank, &traffic[i], LARGE);
+        meet_any(rank, false);
+        CHECK(traffic[i].team->full_size == 0);
+        for (k = 0; k < 3; ++k) {
+            (void)call(rank, &traffic[i], SMALL);
+        }
+        CHECK(__atomic_load_n(&copied, __ATOMIC_RELAXED) - before < (int64_t)SCRATCH_SIZE / 4);
+        meet_any(rank, false);
+    }
+    for (i = 0; i < count; ++i) {
+        (void)call(rank, &traffic[i], LARGE);
+        (void)call(rank, &traffic[i], SMALL);
+    }
+    meet_any(rank, false);
+    for (i = 0; i < count; ++i) {
+        traffic_close(&traffic[i]);
+    }
+}
+
+/* Whoever takes over a chunk at its first large message clears no packets there, also over several nodes. */
+static void test_growth(int scale)
+{
+    mscclpp_config_t config;
+
+    (void)scale;
+    for (per_node = 1; per_node >= 0; --per_node) {
+        begin();
+        configure(&config, "auto", 0);
+        CHECK_EQ(run_ranks(2, &config, take_over, NULL), 0);
+        mscclpp_team_finalize(1.0);
+        printf("2 ranks, nodes of %d: %lld bytes copied in all\n", per_node, (long long)copied);
+    }
+    per_node = 0;
+}
+
 #define MANY_NODES 32
 #define MORE (MSCCLPP_LEASE_CHUNKS + 2)
 #define PACKETS 512u /* 2 KiB, in packets */
@@ -441,8 +498,9 @@ static void test_mapped(int scale)
 }
 
 static const part_t parts[] = {
-    {"many", test_many},     {"packets", test_packets}, {"nodes", test_nodes}, {"together", test_together},
-    {"mapped", test_mapped}, {"refused", test_refused}, {"small", test_small}, {NULL, NULL},
+    {"many", test_many},         {"packets", test_packets}, {"nodes", test_nodes},
+    {"together", test_together}, {"mapped", test_mapped},   {"refused", test_refused},
+    {"small", test_small},       {"growth", test_growth},   {NULL, NULL},
 };
 
 int main(int argc, char **argv)

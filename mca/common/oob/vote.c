@@ -14,6 +14,7 @@
 typedef struct {
     int32_t status; /* mscclpp_status_t of the rank */
     uint32_t flags; /* FLAG_SET, FLAG_GIVES_UP */
+    uint64_t number;
 } ballot_t;
 
 /*
@@ -26,6 +27,7 @@ static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vot
     int rank, culprit = -1;
 
     vote_p->all = vote_p->none_gave_up = true;
+    vote_p->most = 0;
     for (rank = 0; rank < size; ++rank) {
         vote_p->none_gave_up = vote_p->none_gave_up && (ballots[rank].flags & FLAG_GIVES_UP) == 0;
     }
@@ -42,6 +44,7 @@ static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vot
             culprit = rank;
         }
         vote_p->all = vote_p->all && (ballots[rank].flags & FLAG_SET) != 0;
+        vote_p->most = ballots[rank].number > vote_p->most ? ballots[rank].number : vote_p->most;
     }
     vote_p->culprit = culprit;
     vote_p->status = culprit < 0 ? MSCCLPP_OK : (mscclpp_status_t)ballots[culprit].status;
@@ -51,10 +54,10 @@ static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vot
  * Sends this rank's ballot to all ranks, and counts theirs. If this rank has no memory for the ballots, it passes NULL
  * as `recvbuf`, and the all-gather fails on all ranks. After a failure *vote_p is unchanged.
  */
-static mscclpp_status_t cast(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint32_t flags,
+static mscclpp_status_t cast(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint32_t flags, uint64_t number,
                              mscclpp_vote_t *vote_p)
 {
-    ballot_t ballot = {.status = (int32_t)own_status, .flags = flags};
+    ballot_t ballot = {.status = (int32_t)own_status, .flags = flags, .number = number};
     ballot_t on_stack[STACK_BALLOTS], *allocated = NULL, *ballots = on_stack;
     mscclpp_status_t status;
 
@@ -71,18 +74,24 @@ static mscclpp_status_t cast(const mscclpp_oob_t *oob, mscclpp_status_t own_stat
 
 mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p)
 {
-    return cast(oob, own_status, FLAG_SET, vote_p);
+    return cast(oob, own_status, FLAG_SET, 0, vote_p);
 }
 
 mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t own_status, bool flag,
                                    mscclpp_vote_t *vote_p)
 {
-    return cast(oob, own_status, flag ? FLAG_SET : 0, vote_p);
+    return cast(oob, own_status, flag ? FLAG_SET : 0, 0, vote_p);
+}
+
+mscclpp_status_t mscclpp_vote_most(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint64_t number,
+                                   mscclpp_vote_t *vote_p)
+{
+    return cast(oob, own_status, FLAG_SET, number, vote_p);
 }
 
 mscclpp_status_t mscclpp_vote_give_up(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p)
 {
-    return cast(oob, own_status, FLAG_GIVES_UP, vote_p);
+    return cast(oob, own_status, FLAG_GIVES_UP, 0, vote_p);
 }
 
 mscclpp_status_t mscclpp_vote_outcome(const mscclpp_oob_t *oob, const int *members, const mscclpp_vote_t *vote,

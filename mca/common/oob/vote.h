@@ -3,6 +3,7 @@
 #define MCA_COMMON_OOB_VOTE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "mca/common/oob/oob.h"
 #include "mca/common/base/status.h"
@@ -13,11 +14,12 @@ typedef struct {
     mscclpp_status_t status; /* status of the culprit; MSCCLPP_OK without a culprit */
     bool all;                /* all ranks have the flag set */
     bool none_gave_up;       /* no rank has said that it cannot continue at all */
+    uint64_t most;           /* the largest number of any rank (mscclpp_vote_most); 0 in other votes */
 } mscclpp_vote_t;
 
 /*
  * Collects one status from each rank of the exchange; collective. Returns the error of the exchange, which is logged,
- * or MSCCLPP_OK and the result, which is equal on all ranks. *vote_p is set only with MSCCLPP_OK. The two functions
+ * or MSCCLPP_OK and the result, which is equal on all ranks. *vote_p is set only with MSCCLPP_OK. The three functions
  * below do the same.
  */
 mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p);
@@ -27,6 +29,10 @@ mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t own_sta
  * something.
  */
 mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t own_status, bool flag,
+                                   mscclpp_vote_t *vote_p);
+
+/* Takes a vote as mscclpp_vote does, and also finds the largest of the ranks' numbers. */
+mscclpp_status_t mscclpp_vote_most(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint64_t number,
                                    mscclpp_vote_t *vote_p);
 
 /* Takes a vote in which this rank says that it cannot continue at all. `own_status` is the reason. */

@@ -52,8 +52,9 @@ static mscclpp_status_t clear_words(mscclpp_runner_t *runner, char *scratch, con
 }
 
 /*
- * Clears the packets that other teams have left in a chunk. On one node the team's flags continue after theirs instead,
- * which is faster. Over several nodes flags are equal on all nodes, and other nodes have other chunks.
+ * Clears the packets that other teams have left in a chunk. When all ranks of a team get chunks, its flags continue
+ * after theirs instead, which is faster. When one node alone gets others, flags must stay equal to those of other
+ * nodes.
  */
 static mscclpp_status_t clear_packets(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout)
 {
@@ -83,7 +84,7 @@ mscclpp_status_t mscclpp_larger_allocate(mscclpp_team_t *team, mscclpp_larger_t 
     if (status == MSCCLPP_OK) {
         status = clear_words(runner, larger->own, &larger->layout);
     }
-    if (team->fabric == NULL) {
+    if (!larger->reclaimed) {
         larger->epochs = epochs > larger->epochs ? epochs : larger->epochs;
     } else if (status == MSCCLPP_OK && epochs > larger->epochs) {
         status = clear_packets(runner, larger->own, &larger->layout);
@@ -131,10 +132,12 @@ static mscclpp_status_t map_peers(mscclpp_team_t *team, mscclpp_larger_t *larger
 
 /*
  * Votes among all nodes, after the ranks of this node have voted, because the scratch must have one size on all nodes.
- * On entry, *all_p is the result of the vote on this node; on return, it is the result of both votes. Returns an error
- * only if the vote itself fails.
+ * On entry, *all_p is the result of the vote on this node; on return, it is the result of both votes. Flags continue
+ * from the largest number of any node. Returns an error only if the vote itself fails, or if that number cannot be
+ * written.
  */
-static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t own_status, bool *all_p)
+static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t own_status, mscclpp_larger_t *larger,
+                                         bool *all_p)
 {
     mscclpp_vote_t vote;
     mscclpp_status_t status;
@@ -142,12 +145,16 @@ static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t 
     if (team->fabric == NULL) {
         return MSCCLPP_OK;
     }
-    status = mscclpp_vote(&team->group.oob,
-                          *all_p                     ? MSCCLPP_OK
-                          : own_status != MSCCLPP_OK ? own_status
-                                                     : MSCCLPP_ERR_PEER,
-                          &vote);
+    status = mscclpp_vote_most(&team->group.oob,
+                               *all_p                     ? MSCCLPP_OK
+                               : own_status != MSCCLPP_OK ? own_status
+                                                          : MSCCLPP_ERR_PEER,
+                               larger->epochs, &vote);
     *all_p = *all_p && status == MSCCLPP_OK && vote.culprit < 0;
+    if (*all_p && vote.most > larger->epochs) {
+        larger->epochs = vote.most;
+        status = mscclpp_larger_write_progress(&team->runner, larger->own, &larger->layout, larger->epochs);
+    }
     return status;
 }
 
@@ -220,5 +227,5 @@ mscclpp_status_t mscclpp_larger_exchange(mscclpp_team_t *team, uint64_t bytes, m
                                                             *own_status_p == MSCCLPP_OK, all_p)
                             : mscclpp_group_end_exchange(group, "vote on a larger scratch", bytes,
                                                          *own_status_p == MSCCLPP_OK, all_p);
-    return status == MSCCLPP_OK && !larger->reclaimed ? agree_with_nodes(team, *own_status_p, all_p) : status;
+    return status == MSCCLPP_OK && !larger->reclaimed ? agree_with_nodes(team, *own_status_p, larger, all_p) : status;
 }

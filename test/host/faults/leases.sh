@@ -19,7 +19,8 @@ plant lease-not-refused leases_together "$lease" "$lease" \
     "s/#include <stdlib.h>/&\n#include <time.h>/;s/granted = is_at_rest\(team, use\);/& $pause;/
         s/RECALL\(team->uses, REFUSED\)/RECALL(team->uses, PROPOSED)/"
 plant lease-nodes-packets leases_nodes "$larger" "$larger" 's/status = clear_packets\(runner.*\);/(void)clear_packets;/'
-plant lease-nodes-flags leases_nodes "$larger" "$larger" 's/team->fabric == NULL\) \{/true) {/'
+plant lease-nodes-flags leases_nodes "$larger" "$larger" 's/!larger->reclaimed\) \{/true) {/'
+plant lease-nodes-agreed leases_nodes "$larger" "$larger" 's/vote.most > larger->epochs/false/'
 plant lease-nodes-layout leases_nodes "$grow" "$grow" 's/return team->has_lost \? &team->lost_layout :/return/'
 plant lease-nodes-small leases_nodes "$grow" "$grow" 's/!team->has_lost\) \{/true) {/'
 plant lease-nodes-choice leases_nodes mca/common/task/collective.c mca/common/task/collective.c \
