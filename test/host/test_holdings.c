@@ -203,6 +203,7 @@ static void weigh_on(rank_t *rank)
         mscclpp_team_destroy(team);
         return;
     }
+    CHECK_EQ(team->runner.layout.put_size, 0); /* no algorithm over several nodes uses the put area */
     raise_to(&cost->endpoints, count_endpoints(team));
     raise_to(&cost->gathers, gathers);
     raise_to(&cost->device, device_bytes);

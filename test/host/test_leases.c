@@ -364,6 +364,7 @@ static void take_over(rank_t *rank)
     rank->gpu = &counting;
     for (i = 0; i < count; ++i) {
         traffic_open(&traffic[i], create_team(rank), LARGE, USER_DEVICE);
+        CHECK_EQ(traffic[i].team->runner.layout.put_size == 0, per_node != 0);
         meet_any(rank, false);
         before = __atomic_load_n(&copied, __ATOMIC_RELAXED);
         meet_any(rank, false);

@@ -46,9 +46,9 @@ static bool spans_nodes(const mscclpp_team_t *team)
 }
 
 /* Divides a scratch of the middle or the full size. Over several nodes, no algorithm uses the put area. */
-static void divide(const mscclpp_team_t *team, uint64_t scratch_size, mscclpp_layout_t *layout)
+static void divide(bool spans, uint64_t scratch_size, mscclpp_layout_t *layout)
 {
-    if (spans_nodes(team)) {
+    if (spans) {
         mscclpp_layout_divide(layout, scratch_size / 4, scratch_size / 2, 0);
     } else {
         mscclpp_layout_init(layout, scratch_size);
@@ -57,18 +57,19 @@ static void divide(const mscclpp_team_t *team, uint64_t scratch_size, mscclpp_la
 
 /*
  * `small_max` is for the largest node, because all nodes have to grow at the same call, although nodes with fewer ranks
- * could hold larger messages. Ranks of other nodes have no room in the scratch, so they do not matter.
+ * could hold larger messages. Ranks of other nodes have no room in the scratch, so they do not matter. The team does
+ * not know of them yet (spans_nodes).
  */
 void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks, int node_ranks)
 {
-    const bool starts_small = scratch_size > KIB * KIB;
+    const bool starts_small = scratch_size > KIB * KIB, spans = node_ranks < ranks;
 
-    divide(team, starts_small ? MIDDLE_SIZE : scratch_size, &team->runner.layout);
+    divide(spans, starts_small ? MIDDLE_SIZE : scratch_size, &team->runner.layout);
     team->full_size = starts_small ? scratch_size : 0;
     team->small_max = starts_small ? largest_packet_message(&team->runner.layout, node_ranks) : 0;
     if (starts_small && ranks <= FIRST_RANKS) {
         team->middle_max = team->small_max;
-        if (spans_nodes(team)) {
+        if (spans) {
             mscclpp_layout_divide(&team->runner.layout, FIRST_HALF, FIRST_BULK_NODES, 0);
         } else {
             mscclpp_layout_divide(&team->runner.layout, FIRST_HALF, FIRST_BULK, FIRST_PUTS);
@@ -116,7 +117,7 @@ bool mscclpp_team_has_middle(const mscclpp_team_t *team, uint64_t bytes)
 void mscclpp_team_describe_grown(const mscclpp_team_t *team, bool to_middle, mscclpp_layout_t *layout,
                                  mscclpp_select_input_t *input)
 {
-    divide(team, to_middle ? MIDDLE_SIZE : team->full_size, layout);
+    divide(spans_nodes(team), to_middle ? MIDDLE_SIZE : team->full_size, layout);
     input->layout = layout;
     if (team->fabric != NULL) {
         mscclpp_fabric_describe_grown(team->fabric, to_middle ? MSCCLPP_FABRIC_MIDDLE : MSCCLPP_FABRIC_FULL, input);
@@ -202,7 +203,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
     if (larger.leased) {
         count_uses(team);
     }
-    divide(team, to_middle ? MIDDLE_SIZE : team->full_size, &larger.layout);
+    divide(spans_nodes(team), to_middle ? MIDDLE_SIZE : team->full_size, &larger.layout);
     own_status = mscclpp_larger_allocate(team, &larger);
     team->given_up = larger.own; /* kept, because peers may still map it after an error */
     status = mscclpp_larger_exchange(team, bytes, &larger, &own_status, &all_succeeded);
