@@ -1,7 +1,8 @@
 /*
  * Counts what a rank of a communicator over several nodes holds: endpoints, device memory, pinned memory, and the
- * heap's bytes, for which the linker replaces the functions of the C library by those below. Also counts the
- * all-gathers of its set-up, each of which takes as long as all ranks take to answer one another.
+ * heap's bytes, for which the linker replaces the functions of the C library, and that of the pool of device memory, by
+ * those below. Also counts the all-gathers of its set-up, each of which takes as long as all ranks take to answer one
+ * another.
  *
  * Usage: test_holdings [--long] [PART]...; MSCCLPP_TEST_LONG=1 and --long add larger shapes.
  */
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "mca/common/fabric/internal.h"
+#include "mca/common/gpu/pool.h"
 #include "mca/common/port/internal.h"
 #include "mca/common/team/parts.h"
 #include "test/host/parts.h"
@@ -20,9 +22,6 @@
 
 #define SCRATCH_SIZE ((size_t)512 << 10)
 #define EXCHANGE_SIZE ((size_t)16 << 20)
-
-/* Allocations of the process's pool (mca/common/gpu/pool.h), which one rank makes for all. */
-#define POOL_BYTES ((uint64_t)(1 + 4) << 20)
 
 typedef struct {
     int ranks;
@@ -56,6 +55,10 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 int __wrap_posix_memalign(void **memory_p, size_t alignment, size_t size);
 void __wrap_free(void *memory);
+mscclpp_status_t __real_mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, mscclpp_gpu_stream_t *stream,
+                                           uint64_t size, void **address_p);
+mscclpp_status_t __wrap_mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, mscclpp_gpu_stream_t *stream,
+                                           uint64_t size, void **address_p);
 
 static void *count(void *memory)
 {
@@ -103,6 +106,17 @@ static mscclpp_status_t device_alloc(int device, size_t size, void **memory_p)
 
     device_bytes += size;
     heap_bytes = before;
+    return status;
+}
+
+/* Of the pool's allocations, which one rank makes for several, each rank counts its piece. */
+mscclpp_status_t __wrap_mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, mscclpp_gpu_stream_t *stream,
+                                           uint64_t size, void **address_p)
+{
+    const uint64_t before = device_bytes;
+    const mscclpp_status_t status = __real_mscclpp_pool_alloc(ops, device, stream, size, address_p);
+
+    device_bytes = before + size;
     return status;
 }
 
@@ -251,7 +265,7 @@ static void weigh(const shape_t *shape)
     CHECK_EQ(cost.gathers, 9);
     CHECK(cost.device > 0 && cost.pinned >= config.exchange_size / 2);
     /* Lists by rank, and channels by node up to as many as there may be. */
-    CHECK(cost.device <= POOL_BYTES + ((uint64_t)1 << 21) + 64 * (uint64_t)shape->ranks + 2048 * nodes);
+    CHECK(cost.device <= ((uint64_t)1 << 20) + 64 * (uint64_t)shape->ranks + 2048 * nodes);
     CHECK(cost.heap <= ((uint64_t)192 << 10) + 64 * (uint64_t)shape->ranks + 24 * nodes);
 }
 
