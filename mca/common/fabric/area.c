@@ -250,8 +250,8 @@ static mscclpp_status_t make_larger(mscclpp_fabric_t *fabric, larger_t *larger)
 
 /*
  * Exchanges the cards with the partners, and attaches their larger areas. A rank that owns no shard has no partners.
- * Cards come from other processes, so they are checked before use: MSCCLPP_ERR_PEER, unlogged, if one is invalid. After
- * an error, drop_larger detaches the areas.
+ * The card of a partner that has failed is zeroed: MSCCLPP_ERR_PEER, unlogged. After an error, drop_larger detaches the
+ * areas.
  */
 static mscclpp_status_t attach_larger(mscclpp_fabric_t *fabric, larger_t *larger)
 {
@@ -264,10 +264,13 @@ static mscclpp_status_t attach_larger(mscclpp_fabric_t *fabric, larger_t *larger
     for (i = 0; i < partners->count && status == MSCCLPP_OK; ++i) {
         const mscclpp_fabric_card_t *card = &partners->received[i];
 
-        status = card->key_length == 0 || card->key_length > MSCCLPP_TRANSPORT_KEY_MAX
-                     ? MSCCLPP_ERR_PEER
-                     : fabric->ops->remote_create(fabric->node[partners->nodes[i]].conn, card->bytes, card->key_length,
-                                                  &larger->remotes[i]);
+        if (card->key_length == 0) {
+            return MSCCLPP_ERR_PEER;
+        }
+        status = mscclpp_transport_card_fits(fabric->label, partners->peers[i], card->key_length, 0, 0)
+                     ? fabric->ops->remote_create(fabric->node[partners->nodes[i]].conn, card->bytes, card->key_length,
+                                                  &larger->remotes[i])
+                     : MSCCLPP_ERR_INVALID;
     }
     return status;
 }

@@ -172,7 +172,8 @@ static mscclpp_status_t fill_card(const mscclpp_fabric_join_t *join, const cards
 
 /*
  * Connects this rank's ends of the connections with the ends of the peers. The cards of all ranks must have arrived.
- * Returns MSCCLPP_ERR_PEER if a peer cannot take part, or the transport's error, which has been logged.
+ * Returns MSCCLPP_ERR_PEER if a peer cannot take part. Any other error, such as MSCCLPP_ERR_INVALID for a card with
+ * wrong lengths, has been logged.
  * mscclpp_fabric_leave frees what was made before an error.
  */
 static mscclpp_status_t connect_ends(mscclpp_fabric_join_t *join, const cards_t *cards)
@@ -190,6 +191,10 @@ static mscclpp_status_t connect_ends(mscclpp_fabric_join_t *join, const cards_t 
         }
         if (card->key_length == 0) {
             return MSCCLPP_ERR_PEER;
+        }
+        if (!mscclpp_transport_card_fits(join->fabric->label, rank, card->key_length, address->length,
+                                         cards->address_size - sizeof(*address))) {
+            return MSCCLPP_ERR_INVALID;
         }
         status = ops->conn_connect(end->conn, address->bytes, address->length);
         if (status == MSCCLPP_OK) {
@@ -284,6 +289,11 @@ mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fab
     /* All cards have the size that the longest address of any rank needs. */
     status = oob->allgather(oob->context, &longest_address, longest_of_rank, sizeof(longest_address));
     for (int rank = 0; rank < oob->size && status == MSCCLPP_OK; ++rank) {
+        if (!mscclpp_transport_card_fits(fabric->label, rank, 0, longest_of_rank[rank],
+                                         MSCCLPP_TRANSPORT_ADDRESS_MAX)) {
+            own_status = MSCCLPP_ERR_INVALID; /* on all ranks */
+            goto out;
+        }
         longest_address = longest_of_rank[rank] > longest_address ? longest_of_rank[rank] : longest_address;
     }
     if (status != MSCCLPP_OK) {

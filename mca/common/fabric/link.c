@@ -225,9 +225,12 @@ mscclpp_status_t mscclpp_fabric_link_connect(mscclpp_fabric_t *fabric, const msc
         mscclpp_fabric_node_t *node = &fabric->node[partners->nodes[i]];
         const mscclpp_fabric_card_t *card = &partners->received[i];
 
-        if (card->key_length == 0 || card->key_length > MSCCLPP_TRANSPORT_KEY_MAX ||
-            card->address_length > MSCCLPP_TRANSPORT_ADDRESS_MAX) {
+        if (card->key_length == 0) {
             return MSCCLPP_ERR_PEER;
+        }
+        if (!mscclpp_transport_card_fits(fabric->label, partners->peers[i], card->key_length, card->address_length,
+                                         MSCCLPP_TRANSPORT_ADDRESS_MAX)) {
+            return MSCCLPP_ERR_INVALID;
         }
         status = ops->conn_connect(node->conn, card->bytes + card->key_length, card->address_length);
         if (status == MSCCLPP_OK) {

@@ -199,6 +199,13 @@ static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *f
     int rank;
 
     for (rank = 0; rank < oob->size; ++rank) {
+        if (facts[rank].address_length > MSCCLPP_CTRL_ADDRESS_MAX) {
+            mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_INFO,
+                        "%s: rank %d has an address of %llu bytes for control messages; at most %d are allowed",
+                        oob->label, rank, (unsigned long long)facts[rank].address_length, MSCCLPP_CTRL_ADDRESS_MAX);
+            *own_status_p = MSCCLPP_ERR_INVALID; /* on all ranks */
+            return MSCCLPP_OK;
+        }
         longest = facts[rank].address_length > longest ? facts[rank].address_length : longest;
     }
     if (longest > ADDRESS_INLINE) {

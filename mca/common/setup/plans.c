@@ -152,6 +152,23 @@ static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config
     }
 }
 
+/*
+ * Checks how many plans each rank lists, because the lists come from other processes. Returns false, on all ranks and
+ * logged, if there are too many.
+ */
+static bool counts_are_valid(const mscclpp_oob_t *oob, const list_t *lists)
+{
+    for (int rank = 0; rank < oob->size; ++rank) {
+        if (lists[rank].count > PLANS_MAX) {
+            mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_INFO,
+                        "%s: rank %d lists %llu execution plans; at most %d are allowed", oob->label, rank,
+                        (unsigned long long)lists[rank].count, PLANS_MAX);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Returns true if a rank's list has a plan in this state. */
 static bool has_entry(const list_t *list, uint64_t digest, uint64_t state)
 {
@@ -331,6 +348,9 @@ mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_pa
         file_count = mscclpp_plan_library_load(params->plans, &files);
         fill_list(team, params->config, files, file_count, &lists[team->group.oob.size]);
         status = oob->allgather(oob->context, &lists[team->group.oob.size], lists, sizeof(*lists));
+    }
+    if (has_plans && status == MSCCLPP_OK && !counts_are_valid(oob, lists)) {
+        status = *own_status_p = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (has_plans && status == MSCCLPP_OK) {
         report_missing(team, lists, files, file_count);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "mca/common/base/log.h"
+
 extern const mscclpp_transport_ops_t mscclpp_transport_shm;
 extern const mscclpp_transport_ops_t mscclpp_transport_cuda_ipc;
 #if MSCCLPP_HAVE_VERBS
@@ -51,4 +53,18 @@ bool mscclpp_transport_may_take(const mscclpp_transport_ops_t *ops, const mscclp
         return ops->between_nodes || ops->within_host;
     }
     return strcmp(setting, "network") == 0 ? ops->between_nodes : strcmp(setting, ops->name) == 0;
+}
+
+bool mscclpp_transport_card_fits(const char *label, int peer, uint64_t key_length, uint64_t address_length,
+                                 uint64_t address_room)
+{
+    const bool fits = key_length <= MSCCLPP_TRANSPORT_KEY_MAX && address_length <= address_room;
+
+    if (!fits) {
+        mscclpp_error("%s: the card of rank %d has a key of %llu bytes and an address of %llu; at most %d and %llu are "
+                      "allowed",
+                      label, peer, (unsigned long long)key_length, (unsigned long long)address_length,
+                      MSCCLPP_TRANSPORT_KEY_MAX, (unsigned long long)address_room);
+    }
+    return fits;
 }

@@ -235,6 +235,14 @@ static inline bool mscclpp_fits(uint64_t offset, uint64_t length, uint64_t limit
     return offset <= limit && length <= limit - offset;
 }
 
+/*
+ * Checks the lengths in a card of rank `peer`, which comes from another process: bytes of a key, which may have
+ * MSCCLPP_TRANSPORT_KEY_MAX, and of an address, for which the card has room for `address_room`. Returns false, with an
+ * error logged, if one is too long.
+ */
+bool mscclpp_transport_card_fits(const char *label, int peer, uint64_t key_length, uint64_t address_length,
+                                 uint64_t address_room);
+
 /* All transports of this build, in the order of preference. */
 extern const mscclpp_transport_ops_t *const mscclpp_transports[];
 extern const int mscclpp_transport_count;

@@ -202,6 +202,10 @@ static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp
         const card_t *card = (const card_t *)(const void *)(cards + (size_t)channels->peers[peer_index] * size);
         const address_t *address = (const address_t *)(const void *)(card + 1) + user->oob.rank;
 
+        if (!mscclpp_transport_card_fits(user->oob.label, channels->peers[peer_index], card->key_length,
+                                         address->length, sizeof(address->bytes))) {
+            return MSCCLPP_ERR_INVALID;
+        }
         status = ports->ops->conn_connect(ports->links[peer_index].conn, address->bytes, address->length);
         if (status == MSCCLPP_OK && card->key_length > 0) {
             status = ports->ops->remote_create(ports->links[peer_index].conn, card->key, card->key_length,
