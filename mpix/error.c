@@ -73,7 +73,7 @@ int mpix_report(MPI_Comm comm, int code)
 
 /*
  * Converts the end of a queued call to an MPI error code. Returns MPI_SUCCESS if the call was queued, or if it was not
- * queued but no error occurred.
+ * queued but no error occurred. The component may be newer than this library: an end that is unknown here is an error.
  */
 int mpix_code_of(mca_coll_mscclpp_queue_end_t end, int code)
 {
@@ -86,9 +86,11 @@ int mpix_code_of(mca_coll_mscclpp_queue_end_t end, int code)
         return mpix_error_code(MPIX_MSCCLPP_ERR_BUSY);
     case MCA_COLL_MSCCLPP_QUEUE_ERROR:
         return code;
-    default:
+    case MCA_COLL_MSCCLPP_QUEUED:
+    case MCA_COLL_MSCCLPP_NOT_QUEUED:
         return MPI_SUCCESS;
     }
+    return MPI_ERR_INTERN;
 }
 
 /*

@@ -47,6 +47,8 @@ cases_bench() {
         "${between[@]}" --between-ahead 3
     run_failing "bench:between:channels" "^mscclpp_bench: --mode: 'port' is not allowed; use blocking" 30 -n 2 \
         "$program" --mode port --between waves:20
+    run_saying "bench:no memory for a set-up" '^test_bench_oob: rank 2 has no memory for a set-up$' 30 -n 3 \
+        "${device[@]}" "$bindir/test_bench_oob"
     # A rank that cannot begin ends all of them.
     # shellcheck disable=SC2016 # the ranks' shells expand it
     run_failing "bench:a bad parameter on rank 1" 'parameter timeout: "soon" is not allowed' 30 -n 2 sh -c \

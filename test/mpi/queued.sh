@@ -74,6 +74,7 @@ cases_queued() {
         --mca coll_mscclpp_zerocopy 0 --mca mpi_yield_when_idle 1 "$bindir/test_mapped"
     run "queued:late" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_queued_errors" --late
     run "queued:busy" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_timeout 20 "$bindir/test_queued_errors" --busy
+    run "queued:codes" 30 -n 1 "${device[@]}" "$bindir/test_codes"
     run "queued:without" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_queued_errors" --without
     for n in 2 3; do
         run "queued:conditions:$n" 240 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_conditions"

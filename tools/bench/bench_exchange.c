@@ -99,10 +99,34 @@ bool bench_all(MPI_Comm comm, bool value)
     return 0 == bench_sum(comm, value ? 0 : 1);
 }
 
-/* Gathers the data of all ranks, for mscclpp_oob_t. */
+/* Returns true if any rank passes true. Rank 0 prints that the first of them has no memory. */
+static bool any_lacks(MPI_Comm comm, bool lacks)
+{
+    const uint64_t own = lacks;
+    void *values;
+    const int size = gather_values(comm, &own, &values);
+    int first = 0, rank;
+
+    while (first < size && ((uint64_t *)values)[first] == 0) {
+        ++first;
+    }
+    free(values);
+    MPI_Comm_rank(comm, &rank);
+    if (first < size && rank == 0) {
+        fprintf(stderr, "%s: rank %d has no memory for a set-up\n", bench_program, first);
+    }
+    return first < size;
+}
+
+/* Gathers the data of all ranks, for mscclpp_oob_t. A rank without memory for them passes NULL, and all ranks fail. */
 static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
-    bench_allgather(*(MPI_Comm *)context, sendbuf, recvbuf, length);
+    const MPI_Comm comm = *(MPI_Comm *)context;
+
+    if (any_lacks(comm, recvbuf == NULL)) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    bench_allgather(comm, sendbuf, recvbuf, length);
     return MSCCLPP_OK;
 }
 
