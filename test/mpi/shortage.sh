@@ -47,6 +47,9 @@ cases_no_memory() {
         --mca coll_mscclpp_transport "$transport" --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory" exchange
     run "no_memory:check" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_check_calls 1 --mca coll_mscclpp_reuse 0 \
         "$bindir/test_no_memory"
+    # Of calls with blocks for each rank, a rank may lack the memory to describe its own.
+    run "no_memory:check:exchange" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_check_calls 1 \
+        --mca coll_mscclpp_timeout 30 --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory" exchange
     # A peer that was not told would wait for the deadline.
     run_saying "no_memory:compared" 'not compared, as rank 1 has no memory' 60 -n 3 "${forced[@]}" \
         --mca coll_mscclpp_check_calls 1 --mca coll_mscclpp_timeout 30 "$bindir/test_no_memory" compared

@@ -98,15 +98,14 @@ static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
     check->number = module->checked;
     check->peers = peers;
     check->missing = peers;
-    check->rank = -1;
+    check->rank = OMPI_COMM_IS_INTER(module->comm) ? -1 : ompi_comm_rank(module->comm);
     check->started = mscclpp_now();
     check->own_signature = mca_coll_mscclpp_signature_new(call, peers);
     if (check->own_signature == NULL) {
         free(check);
         return NULL;
     }
-    if (!OMPI_COMM_IS_INTER(module->comm)) {
-        check->rank = ompi_comm_rank(module->comm);
+    if (check->rank >= 0) {
         check->signatures[check->rank] = check->own_signature;
         --check->missing;
     }
@@ -285,12 +284,6 @@ static void report_mismatch(const check_t *check, mscclpp_log_level_t level, con
     mca_coll_mscclpp_signature_name(check->own_signature->function, name, sizeof(name));
     mscclpp_log(level, "%s: collective call %llu, %s on rank %d: the calls of the ranks do not match: %s",
                 check->oob->label, (unsigned long long)check->number, name, ompi_comm_rank(check->module->comm), text);
-}
-
-/* Returns the level at which a mismatch is logged. All ranks find the same one, so only rank 0 logs it as an error. */
-static mscclpp_log_level_t report_level(const check_t *check)
-{
-    return check->rank > 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR;
 }
 
 /* Ends the job. Makes progress for a moment before, in which other ranks can write their reports, too. */
@@ -505,7 +498,8 @@ static mscclpp_status_t compare_now(check_t *check)
 
     if (MSCCLPP_OK == status && !matches(check, text, sizeof(text))) {
         status = MSCCLPP_ERR_INVALID;
-        report_mismatch(check, report_level(check), text);
+        /* All ranks find the same mismatch, so only rank 0 logs it as an error. */
+        report_mismatch(check, check->rank > 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR, text);
         if (check->rank < 0) {
             /* On an inter-communicator, ranks whose own calls match find no error and would wait: ends the job. */
             end_job(check);
@@ -547,32 +541,39 @@ static int give_up_without_memory(mca_coll_mscclpp_module_t *module, mca_coll_ms
     return MPI_ERR_NO_MEM;
 }
 
-int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function)
+/*
+ * Counts a call whose comparison begins. Returns false if there is none: *rc_p is then what the caller returns. A rank
+ * without peers compares nothing, and after a failed comparison, which was logged, each call fails at once.
+ */
+static bool begin(mca_coll_mscclpp_module_t *module, int *rc_p)
 {
-    if (module->check_failed) {
-        return MPI_ERR_OTHER;
+    *rc_p = module->check_failed ? MPI_ERR_OTHER : OMPI_SUCCESS;
+    if (module->check_failed || (!OMPI_COMM_IS_INTER(module->comm) && 1 == ompi_comm_size(module->comm))) {
+        return false;
     }
-    ++module->checked;
-    return give_up_without_memory(module, function);
+    if (1 == ++module->checked) {
+        (void)mca_coll_mscclpp_state.bind(module); /* so that MPI_Comm_free settles the comparisons in progress */
+    }
+    return true;
 }
 
-/* A nonblocking call is left to `progress`. After a failed comparison, which was logged, each call fails at once. */
+int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function)
+{
+    int rc;
+
+    return begin(module, &rc) ? give_up_without_memory(module, function) : rc;
+}
+
+/* A nonblocking call is left to `progress`. */
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call)
 {
     mca_coll_mscclpp_oob_t *oob;
     mscclpp_status_t status;
     check_t *check;
+    int rc;
 
-    if (!OMPI_COMM_IS_INTER(module->comm) && 1 == ompi_comm_size(module->comm)) {
-        return OMPI_SUCCESS;
-    }
-    if (module->check_failed) {
-        return MPI_ERR_OTHER;
-    }
-    ++module->checked;
-    if (1 == module->checked) {
-        /* Makes MPI_Comm_free settle the comparisons that are in progress then. */
-        (void)mca_coll_mscclpp_state.bind(module);
+    if (!begin(module, &rc)) {
+        return rc;
     }
     oob = mca_coll_mscclpp_oob_ensure(module);
     check = oob != NULL ? create_check(module, oob, call) : NULL;
