@@ -257,6 +257,10 @@ cases_plans_between() {
     # Memory that grows, of a message that no proxy's piece holds.
     run "plans:nodes:large" 240 "${job[@]}" "$folder/4/nodes/allreduce_hierarchical.json" "$bindir/test_plans" \
         allreduce planned sum 600000
+    # Nothing is said of algorithms that a plan replaces.
+    run_never_saying "plans:nodes:no costs" 'by the cost model' 60 "${job[@]}" \
+        "$folder/4/nodes/allreduce_hierarchical.json" --mca coll_mscclpp_verbose 2 "$bindir/test_plans" \
+        allreduce planned sum =1000
     run "plans:nodes:uneven" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_plans \
         "$folder/3" "$bindir/test_plans" allreduce unplanned sum 1000
     run_saying "plans:nodes:out of reach" 'memory channel joins ranks of two nodes.*: not used' 60 "${job[@]}" \

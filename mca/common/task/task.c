@@ -240,6 +240,9 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
     needs_epochs = task->choice.epochs != 0 && !team->runner.serves_queue;
     team->last_algorithm = task->choice.algo->name;
     mscclpp_report_choice(team, task->args->call, task->choice.algo->name);
+    if (input->nodes > 1 && mscclpp_log_level >= MSCCLPP_LOG_INFO) {
+        mscclpp_report_costs(team, input, &task->choice);
+    }
     if (status == MSCCLPP_OK && needs_epochs && !meets_to_renew) {
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }

@@ -4,15 +4,12 @@
 #include <string.h>
 
 #include "mca/common/algo/select.h"
-#include "mca/common/base/log.h"
 #include "mca/common/run/known.h"
-#include "mca/common/task/report.h"
 #include "mca/common/team/grow.h"
 
 mscclpp_status_t mscclpp_task_choose(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
     const mscclpp_team_t *team = task->team;
-    mscclpp_status_t status;
 
     if (!mscclpp_dev_supports(task->args->dtype, task->args->op, team->group.on_twin)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
@@ -42,11 +39,7 @@ mscclpp_status_t mscclpp_task_choose(mscclpp_task_t *task, mscclpp_select_input_
                                                    : team->runner.block_limit;
     input->protocol = &team->protocol;
     input->layout = mscclpp_team_layout(team);
-    status = mscclpp_select_allreduce(input, &task->choice);
-    if (status == MSCCLPP_OK && input->nodes > 1 && mscclpp_log_level >= MSCCLPP_LOG_INFO) {
-        mscclpp_report_costs(task->team, input, &task->choice);
-    }
-    return status;
+    return mscclpp_select_allreduce(input, &task->choice);
 }
 
 /* Chooses an algorithm other than the engines. */
