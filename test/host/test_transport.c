@@ -42,6 +42,7 @@ static const struct {
     bool frees_first; /* frees memory that the peer still writes to */
 } cases[] = {
     {"refusals", case_refusals, false, false},
+    {"no tokens", case_no_tokens, false, false},
     {"sizes", case_sizes, false, false},
     {"outstanding", case_outstanding, false, false},
     {"stream", case_stream, false, false},

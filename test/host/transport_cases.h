@@ -51,6 +51,7 @@ void case_mapped(end_t *end);
 
 /* transport_cases_faults.c */
 void case_refusals(end_t *end);
+void case_no_tokens(end_t *end);
 void case_ranges(end_t *end);
 void case_closed_peer(end_t *end);
 void case_cycles(end_t *end);

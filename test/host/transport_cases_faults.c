@@ -61,6 +61,39 @@ void case_refusals(end_t *end)
     case_pair_destroy(end, &pair);
 }
 
+/* Ends without tokens are connected once, too. No signal reaches them. */
+void case_no_tokens(end_t *end)
+{
+    const mscclpp_transport_params_t params = {.config = end->config,
+                                               .gpu = end->gpu,
+                                               .device = end->device,
+                                               .rank = end->rank,
+                                               .size = 2,
+                                               .one_host = end->alone && !process_state_sanitized(),
+                                               .label = "an end without tokens",
+                                               .tokens = end->tokens};
+    unsigned char own[MSCCLPP_TRANSPORT_ADDRESS_MAX], theirs[MSCCLPP_TRANSPORT_ADDRESS_MAX];
+    mscclpp_transport_t *transport = NULL;
+    mscclpp_conn_t *conn = NULL;
+    size_t own_length = sizeof(own), their_length = 0;
+    uint32_t flags = 0;
+
+    if (strcmp(end->ops->name, "shm") != 0 && strcmp(end->ops->name, "cuda_ipc") != 0) {
+        return; /* the other ones register the memory of tokens, and there is none */
+    }
+    END_CHECK_EQ(end->ops->create(&params, &flags, &transport), MSCCLPP_OK);
+    END_CHECK_EQ(end->ops->conn_create(transport, end->peer, &conn), MSCCLPP_OK);
+    END_CHECK_EQ(end->ops->conn_address(conn, own, &own_length), MSCCLPP_OK);
+    end_exchange(end, own, own_length, theirs, sizeof(theirs), &their_length);
+    END_CHECK_EQ(end->ops->conn_connect(conn, theirs, their_length), MSCCLPP_OK);
+    end_tolerate(end);
+    END_CHECK_EQ(end->ops->conn_connect(conn, theirs, their_length), MSCCLPP_ERR_INVALID);
+    END_CHECK_EQ(end->ops->signal(conn, 0), MSCCLPP_ERR_INVALID);
+    end_tolerate_no_more(end);
+    end->ops->conn_destroy(conn);
+    end->ops->destroy(transport);
+}
+
 /* A put of (to, from, length), or a signal on token `to` for a length of UINT64_MAX. */
 typedef struct {
     uint64_t to, from, length;

@@ -228,7 +228,8 @@ void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **
 
 /*
  * Keeps the mappings of the last exchange, whatever launches end (`in_use`), or lets the next
- * mscclpp_runner_release_mappings release them.
+ * mscclpp_runner_release_mappings release them. That function must not run between the exchange and the last call of
+ * this one, because it moves the mappings in their list.
  */
 void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use);
 

@@ -47,7 +47,8 @@ struct mscclpp_transport {
 struct mscclpp_conn {
     mscclpp_transport_t *transport;
     int peer;
-    shm_window_t tokens; /* the peer's tokens; base is NULL until connected */
+    bool is_connected;
+    shm_window_t tokens; /* the peer's tokens, once connected */
 };
 
 struct mscclpp_region {
@@ -184,14 +185,18 @@ static mscclpp_status_t shm_conn_address(const mscclpp_conn_t *conn, void *addre
     return MSCCLPP_OK;
 }
 
-/* Maps the tokens of the peer, whose address this is. A second call is refused once they are mapped. */
+/* Maps the tokens of the peer, whose address this is; it may have none. A second call is refused after a success. */
 static mscclpp_status_t shm_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
-    if (conn->tokens.base != NULL) {
+    mscclpp_status_t status;
+
+    if (conn->is_connected) {
         mscclpp_error("%s: the connection to rank %d is connected already", conn->transport->params.label, conn->peer);
         return MSCCLPP_ERR_INVALID;
     }
-    return open_window(conn, SHM_ADDRESS, address, length, &conn->tokens);
+    status = open_window(conn, SHM_ADDRESS, address, length, &conn->tokens);
+    conn->is_connected = status == MSCCLPP_OK;
+    return status;
 }
 
 static void shm_conn_destroy(mscclpp_conn_t *conn)
