@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -339,22 +340,36 @@ static void read_and_check(mscclpp_plan_file_t *file)
 }
 
 /*
+ * Returns the next entry of the library, which does not count yet, with the path set. Returns NULL, with a message
+ * logged, if there is no room.
+ */
+static mscclpp_plan_file_t *next_file(mscclpp_plan_library_t *library, const char *path)
+{
+    mscclpp_plan_file_t *file = &library->files[library->count];
+
+    if (library->count == FILES_MAX) {
+        mscclpp_warn("more than %d execution plans: %s is not read", FILES_MAX, path);
+        return NULL;
+    }
+    memset(file, 0, sizeof(*file));
+    file->path = strdup(path);
+    if (file->path == NULL) {
+        mscclpp_error("no memory for the execution plan %s", path);
+        return NULL;
+    }
+    return file;
+}
+
+/*
  * Appends a file to the library. Leaves out a file with the same content as an earlier one. A file that is refused is
  * appended, so that ranks can compare their lists. A digest of 0 means that the file could not be read, so it never
  * counts as the same content. The caller holds the lock.
  */
 static void add_file(mscclpp_plan_library_t *library, const char *path)
 {
-    mscclpp_plan_file_t *file = &library->files[library->count];
+    mscclpp_plan_file_t *file = next_file(library, path);
 
-    if (library->count == FILES_MAX) {
-        mscclpp_warn("more than %d execution plans: %s is not read", FILES_MAX, path);
-        return;
-    }
-    memset(file, 0, sizeof(*file));
-    file->path = strdup(path);
-    if (file->path == NULL) {
-        mscclpp_error("no memory for the execution plan %s", path);
+    if (file == NULL) {
         return;
     }
     read_and_check(file);
@@ -383,29 +398,49 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+/* Appends a folder that cannot be read, as a file that is refused for this reason. */
+static void add_unread_folder(mscclpp_plan_library_t *library, const char *folder, const char *reason)
+{
+    mscclpp_plan_file_t *file = next_file(library, folder);
+
+    if (file != NULL) {
+        refuse(file, "the folder cannot be read: %s", reason);
+        ++library->count;
+    }
+}
+
 /*
  * Adds the plans in the order of their names, so that all ranks have the same order. Returns false, with nothing added,
- * if `folder` is not a folder or cannot be read. Files whose paths are too long are left out without a log line.
+ * if `folder` is not a folder.
  */
 static bool add_folder(mscclpp_plan_library_t *library, const char *folder)
 {
     struct dirent **entries = NULL;
     struct stat status;
     int count;
-    char path[4096];
 
     if (stat(folder, &status) != 0 || !S_ISDIR(status.st_mode)) {
         return false;
     }
     count = scandir(folder, &entries, is_plan, by_name);
+    if (count < 0) {
+        add_unread_folder(library, folder, strerror(errno));
+    }
     for (int i = 0; i < count; ++i) {
-        if (snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name) < (int)sizeof(path)) {
+        const size_t size = strlen(folder) + strlen(entries[i]->d_name) + sizeof("/");
+        char *path = malloc(size);
+
+        if (path != NULL) {
+            (void)snprintf(path, size, "%s/%s", folder, entries[i]->d_name);
             add_file(library, path);
+        } else {
+            mscclpp_error("no memory for the execution plan %s/%s", folder, entries[i]->d_name);
         }
+        free(path);
         free(entries[i]);
     }
     free(entries);
-    return count >= 0;
+    return true;
 }
 
 int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file_t **files_p)
