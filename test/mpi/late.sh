@@ -94,6 +94,7 @@ cases_killed() {
             skip "$name" "this mpirun ends all ranks where one is killed"
         done
         cases_killed_queued
+        cases_killed_requests
         return
     fi
     for name in $within $amid $large; do
@@ -106,7 +107,24 @@ cases_killed() {
         [ "$passed" -eq "$before" ] || grep -a '^note: ' "$log" | sort | sed 's/^/     /'
     done
     cases_killed_queued
+    cases_killed_requests
     run $next 60 -n 2 "${forced[@]}" "$bindir/test_basic" served
+}
+
+# The same with nonblocking and persistent calls on mapped buffers, by kernels and by copy engines.
+cases_killed_requests() {
+    local way
+    local -a shared=()
+    [ "$MSCCLPP_TEST_DEVICE" != host ] || shared=(--mca coll_mscclpp_twin_shared_only 1)
+    for way in zerocopy engines; do
+        if [ "$mps" = 1 ] || { wanted "late:killed:requests:$way" && ! lets_others_go_on; }; then
+            skip "late:killed:requests:$way" "MPS serves the GPU, or this mpirun ends all ranks where one is killed"
+            continue
+        fi
+        run_saying "late:killed:requests:$way" 'all that are left have ended well' 60 -n 3 --enable-recovery \
+            "${forced[@]}" ${shared[@]+"${shared[@]}"} --mca coll_mscclpp_timeout 2 \
+            --mca coll_mscclpp_allgather_algorithm "$way" "$bindir/test_known" --killed
+    done
 }
 
 # The same with queued calls, or with replays of a graph of them, on one node and on two. A client of MPS that is killed

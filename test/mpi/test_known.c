@@ -3,8 +3,11 @@
  * on two communicators, and buffers that are freed and allocated anew between starts, at the same addresses.
  *
  * --engines: copy engines have to serve all of them. --late: a rank that does not come in time to calls with buffers
- * that are known, which is an error of all.
+ * that are known, which is an error of all. --killed: a rank ends by SIGKILL amid such calls; the others say that they
+ * have ended well, and leave without MPI_Finalize.
  */
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -213,6 +216,53 @@ static void fail_late(MPI_Comm second)
     free_gather(&started);
 }
 
+/*
+ * The last rank ends once it has started the third calls, of which its thread may carry out some. The others' calls end
+ * with an error, at the latest the fourth ones. They end within SECONDS, as coll_mscclpp_timeout is shorter.
+ */
+static void __attribute__((noreturn)) lose_last(MPI_Comm second)
+{
+    enum { CALLS = 4, SECONDS = 8 };
+    const bool last = mt_rank == mt_size - 1;
+    bool failed[2] = {false, false};
+    gather_t now, started;
+    int failures, total;
+    MPI_Comm rest;
+
+    MT_MPI(MPI_Comm_split(MPI_COMM_WORLD, last, mt_rank, &rest));
+    MT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    MT_MPI(MPI_Comm_set_errhandler(second, MPI_ERRORS_RETURN));
+    make_gather(&now);
+    make_gather(&started);
+    init_gather(&started, second);
+    for (int call = 1; call <= CALLS && !(failed[0] && failed[1]); ++call) {
+        const double start = mt_now();
+
+        if (!failed[1]) {
+            MT_MPI(MPI_Start(&started.request));
+        }
+        if (!failed[0]) {
+            MT_MPI(MPI_Iallgather(now.in.data, count, MPI_UNSIGNED, now.out.data, count, MPI_UNSIGNED, MPI_COMM_WORLD,
+                                  &now.request));
+        }
+        if (last && 3 == call) {
+            (void)raise(SIGKILL);
+        }
+        failed[0] = failed[0] || MPI_SUCCESS != MPI_Wait(&now.request, MPI_STATUS_IGNORE);
+        failed[1] = failed[1] || MPI_SUCCESS != MPI_Wait(&started.request, MPI_STATUS_IGNORE);
+        MT_CHECK(call > 2 || !(failed[0] || failed[1]), "call %d failed before the rank was gone", call);
+        MT_CHECK(mt_now() - start < SECONDS, "call %d took %.1f s", call, mt_now() - start);
+    }
+    MT_CHECK(failed[0] && failed[1], "calls without the last rank succeeded");
+    failures = mt_failures();
+    MT_MPI(MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, rest));
+    if (0 == mt_rank && 0 == total) {
+        printf("all that are left have ended well\n");
+    }
+    fflush(NULL);
+    _exit(0 == failures ? 0 : 1);
+}
+
 int main(int argc, char **argv)
 {
     const bool engines = argc > 1 && 0 == strcmp(argv[1], "--engines");
@@ -231,6 +281,9 @@ int main(int argc, char **argv)
     if (argc > 1 && 0 == strcmp(argv[1], "--late")) {
         fail_late(second);
         return mt_finish();
+    }
+    if (argc > 1 && 0 == strcmp(argv[1], "--killed")) {
+        lose_last(second);
     }
     before = counts_now();
     by_engines = mt_counter("allgather_engines");

@@ -1,10 +1,12 @@
 /*
- * How much of an MPI_Iallreduce is hidden behind a kernel of the application that takes as long and leaves half of the
- * multiprocessors free: start, launch the kernel, wait for it, and only then call MPI again. Medians over the rounds of
- * the slowest rank. Usage: time_hidden [MIB], 64 by default. On the twin the kernel is a pause of the CPU.
+ * How much of an MPI_Iallreduce, or an MPI_Iallgather, is hidden behind a kernel of the application that takes as long
+ * and leaves half of the multiprocessors free: start, launch the kernel, wait for it, and only then call MPI again.
+ * Medians over the rounds of the slowest rank. Usage: time_hidden [MIB [allgather]]: so large is the result, 64 by
+ * default. On the twin the kernel is a pause of the CPU.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "test/mpi/mpi_test.h"
@@ -14,7 +16,8 @@
 enum { ROUNDS = 21, MIB_MAX = 1024 };
 
 static mt_buffer_t in, out;
-static int count;
+static int count; /* of elements: of the message, or of a block of the all-gather */
+static bool gathers;
 static void *stream;       /* of the kernel; NULL on the twin */
 static double work_length; /* seconds */
 
@@ -53,7 +56,9 @@ static double time_round(bool calls, bool works)
 
     mt_barrier(MPI_COMM_WORLD);
     seconds = -mt_now();
-    if (calls) {
+    if (calls && gathers) {
+        MT_MPI(MPI_Iallgather(in.data, count, MPI_FLOAT, out.data, count, MPI_FLOAT, MPI_COMM_WORLD, &request));
+    } else if (calls) {
         MT_MPI(MPI_Iallreduce(in.data, out.data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request));
     }
     if (works) {
@@ -100,10 +105,17 @@ int main(int argc, char **argv)
             return 2;
         }
     }
+    if (argc > 2) {
+        gathers = 0 == strcmp(argv[2], "allgather");
+        if (!gathers) {
+            fprintf(stderr, "time_hidden: '%s' is not allowed; use allgather, or nothing for an all-reduce\n", argv[2]);
+            return 2;
+        }
+    }
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
-    count = mib << 18;
+    count = (mib << 18) / (gathers ? mt_size : 1);
     in = mt_buffer_alloc(MT_DEVICE, sizeof(float) * (size_t)count, 0);
-    out = mt_buffer_alloc(MT_DEVICE, sizeof(float) * (size_t)count, 0);
+    out = mt_buffer_alloc(MT_DEVICE, sizeof(float) * ((size_t)mib << 18), 0);
     mt_buffer_set(&in, 0);
     call = median(true, false);
     make_work(call);
