@@ -262,7 +262,7 @@ cases_nodes_collectives() {
 # However many ranks there are: one line for a rank that is late, one for a failure, and one where its rank calls again.
 cases_nodes_named() {
     local late='ranks that have not arrived: ' n=16 last nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
-    local few many
+    local few many waiting name killed=1
     [ "$long" = 0 ] || n=32
     last=$((n - 1))
     few=(-x MSCCLPP_TEST_MESSAGES=$((6 * n))) # 2 a rank, 2 more for an end, and 2 if another one leads, too
@@ -291,11 +291,20 @@ cases_nodes_named() {
     run_logging "nodes:named:timeout:first:alltoallv" 2 "agreement.*${late}0(;|$)" 60 -n "$n" \
         -x MSCCLPP_TEST_REVERSED=1 "${nodes[@]}" --mca coll_mscclpp_timeout 2 \
         "$bindir/test_late" timeout 9 later alltoallv
-    if { wanted nodes:named:killed:shm || wanted nodes:named:killed:ucx; } && ! lets_others_go_on; then
-        skip nodes:named:killed:shm "this mpirun ends all ranks where one is killed"
-        skip nodes:named:killed:ucx "this mpirun ends all ranks where one is killed"
-        return
-    fi
+    for name in nodes:named:killed:{waiting,leader,shm,ucx}; do
+        if wanted "$name" && ! lets_others_go_on; then
+            skip "$name" "this mpirun ends all ranks where one is killed"
+            killed=0
+        fi
+    done
+    [ "$killed" = 1 ] || return 0
+    # Of ranks that wait in the agreement for a late one, one is killed. If it leads, another one takes over.
+    waiting=(60 -n 4 --enable-recovery "${nodes[@]}" --mca coll_mscclpp_transport shm --mca coll_mscclpp_timeout 4
+        "$bindir/test_late" killed 13 waiting alltoallv)
+    run_logging "nodes:named:killed:waiting" 2 "agreement.* did not end on rank 0 .*${late}3(;|$)" \
+        "${waiting[@]}" 1 3000
+    run_logging "nodes:named:killed:leader" 2 "agreement.* did not end on rank [12] .*${late}0, 3(;|$)" \
+        "${waiting[@]}" 0 3000
     run_logging "nodes:named:killed:shm" 2 "$late$last" 60 -n "$n" --enable-recovery "${nodes[@]}" \
         --mca coll_mscclpp_transport shm --mca coll_mscclpp_timeout 1 "$bindir/test_late" killed 8 within 100
     run_logging "nodes:named:killed:ucx" 2 "the ucx connection to rank $last" 60 -n "$n" --enable-recovery \

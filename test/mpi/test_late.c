@@ -10,7 +10,9 @@
  * by SIGKILL while kernels run, "within" a call that the others have not begun, or "amid" calls back to back of so many
  * ints. The others' call must end with an error within SECONDS. Where MPS serves the ranks of a GPU, those on
  * communicators without the dead rank may end with an error, too, and nothing may hang; each rank prints what it saw.
- *        test_late aborted SECONDS: the last rank calls MPI_Abort in place of the call, after so many seconds
+ *        test_late killed SECONDS waiting COLLECTIVE RANK MILLISECONDS: the last rank comes late, by SECONDS, and
+ * another one ends by SIGKILL after so many milliseconds, while it waits; those that are left end as with "killed
+ * SECONDS" test_late aborted SECONDS: the last rank calls MPI_Abort in place of the call, after so many seconds
  *        test_late stopped SECONDS first: the last rank is stopped between the two messages of a set-up over a tree,
  * which is longer than SECONDS; rank 0, which sends it the second one, must not wait for it
  *        test_late freed SECONDS: rank 0 comes so many seconds late to the last call of a communicator, which is then
@@ -110,7 +112,8 @@ static void find_coll(const char *name)
 static void after(void (*handler)(int), int milliseconds)
 {
     struct sigaction action = {.sa_handler = handler};
-    struct itimerval timer = {.it_value = {.tv_usec = 1000 * milliseconds}, .it_interval = {.tv_usec = 1000}};
+    struct itimerval timer = {.it_value = {.tv_sec = milliseconds / 1000, .tv_usec = 1000 * (milliseconds % 1000)},
+                              .it_interval = {.tv_usec = 1000}};
 
     MT_CHECK(0 == sigaction(SIGALRM, &action, NULL) && 0 == setitimer(ITIMER_REAL, &timer, NULL), "no timer");
 }
@@ -286,6 +289,20 @@ static void kill_self(int signal)
 {
     (void)signal;
     (void)kill(getpid(), SIGKILL);
+}
+
+/* The last rank comes late, so that all others wait for it; `victim` dies meanwhile. */
+static void __attribute__((noreturn)) die_waiting(MPI_Comm comm, int seconds, int victim, int milliseconds)
+{
+    MPI_Comm rest;
+
+    MT_MPI(MPI_Comm_split(MPI_COMM_WORLD, mt_rank == victim, 0, &rest));
+    mt_barrier(MPI_COMM_WORLD);
+    if (mt_rank == victim) {
+        after(kill_self, milliseconds);
+    }
+    time_out(comm, seconds, COMES_LATE);
+    leave(rest);
 }
 
 typedef struct {
@@ -483,7 +500,7 @@ static void free_at_once(int seconds)
 int main(int argc, char **argv)
 {
     MPI_Comm parents;
-    bool first = argc > 3 && 0 == strcmp(argv[3], "first");
+    bool first = argc > 3 && 0 == strcmp(argv[3], "first"), waits;
     int seconds = argc > 2 ? atoi(argv[2]) : 3;
     mt_call_t call;
     MPI_Comm comm;
@@ -503,11 +520,14 @@ int main(int argc, char **argv)
     MT_MPI(MPI_Comm_set_name(comm, "\033[31mred\a"));
     call = mt_call(first ? MPI_COMM_WORLD : comm, 1000, 1);
     mt_verify(&call);
-    if (argc > 4 && (0 != strcmp(argv[1], "killed") || 0 == strcmp(argv[3], "first"))) {
+    waits = argc > 6 && 0 == strcmp(argv[3], "waiting");
+    if (argc > 4 && (0 != strcmp(argv[1], "killed") || 0 == strcmp(argv[3], "first") || waits)) {
         find_coll(argv[4]);
     }
     if (argc > 1 && 0 == strcmp(argv[1], "timeout")) {
         time_out(comm, seconds, argc > 3 && 0 == strcmp(argv[3], "amid") ? STAYS_AMID : COMES_LATE);
+    } else if (waits) {
+        die_waiting(comm, seconds, atoi(argv[5]), atoi(argv[6]));
     } else if (argc > 4 && 0 == coll && 0 == strcmp(argv[1], "killed")) {
         die_while_busy(comm, seconds, 0 == strcmp(argv[3], "within"), atoi(argv[4]));
     } else if (argc > 1 && 0 == strcmp(argv[1], "killed")) {

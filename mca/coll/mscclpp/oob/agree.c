@@ -2,8 +2,8 @@
  * An agreement whose late ranks are named.
  *
  * Open MPI's all-reduce does not tell which ranks are missing. So ranks that wait long tell a leader, which asks all
- * ranks whether they wait, too, and names those that do not answer. Ranks that wait answer the leader alone, so some
- * two messages a rank are sent in all.
+ * ranks whether they wait, too, and names those that do not answer. Ranks that wait answer the leader alone, so n ranks
+ * send 2n - 3 messages in all if one is late: the leader asks n - 1 ranks, and n - 2 wait.
  *
  * Rank 0 leads. If no leader has spoken after a while, ranks 1 to 3 lead, too, then all up to 15, and so on by fours:
  * the messages grow with the ranks and with the number of late ones among the first. Of several leaders the first one
