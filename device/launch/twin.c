@@ -54,12 +54,12 @@ void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *contex
 }
 
 /*
- * Runs a kernel body in one CPU thread. `linger` is the memory that the threads of this block share. Only lingering
- * kernels and plans use it, and plans use only `plan_copy`. The twin looks up types and operations at run time, so
- * `hot` is false in all bodies.
+ * Runs a kernel body in one CPU thread. `block_memory` is shared by the threads of the block. Only lingering kernels
+ * and plans use it, and plans use only its `plan_copy`. `hot` is false in all bodies, because the twin looks up types
+ * and operations at run time.
  */
 static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const void *args,
-                     mscclpp_dev_linger_block_t *linger)
+                     mscclpp_dev_linger_block_t *block_memory)
 {
     const mscclpp_dev_args_t *common = args; /* all arguments begin with the common ones */
     const int dtype = (int)common->dtype, op = (int)common->op;
@@ -90,7 +90,7 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         mscclpp_dev_channel_ring(ctx, args);
         break;
     case MSCCLPP_KERNEL_LINGER:
-        mscclpp_dev_linger(ctx, args, linger);
+        mscclpp_dev_linger(ctx, args, block_memory);
         break;
     case MSCCLPP_KERNEL_REDUCE_CHUNK:
         mscclpp_dev_reduce_chunk(ctx, args, false, dtype, op);
@@ -150,8 +150,8 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         mscclpp_dev_coll_nodes_packets(ctx, args, dtype, op);
         break;
     case MSCCLPP_KERNEL_PLAN:
-        mscclpp_dev_plan_load_program(ctx, args, &linger->plan_copy);
-        mscclpp_dev_plan_run(ctx, args, &linger->plan_copy, true, false, dtype, op);
+        mscclpp_dev_plan_load_program(ctx, args, &block_memory->plan_copy);
+        mscclpp_dev_plan_run(ctx, args, &block_memory->plan_copy, true, false, dtype, op);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

@@ -49,11 +49,12 @@ MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Returns the number of units in the piece that begins at unit `first`: at most `piece`, and none from unit `end` on.
+ * Returns the number of units in the piece that begins at unit `first`: at most `piece_units`, and none from unit `end`
+ * on.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_put_size(uint64_t end, uint64_t first, uint32_t piece)
+MSCCLPP_DEV uint32_t mscclpp_dev_put_size(uint64_t end, uint64_t first, uint32_t piece_units)
 {
-    return end <= first ? 0 : end - first < piece ? (uint32_t)(end - first) : piece;
+    return end <= first ? 0 : end - first < piece_units ? (uint32_t)(end - first) : piece_units;
 }
 
 /* Returns true if both user buffers are aligned to whole units. */
@@ -199,15 +200,15 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ct
 
 /*
  * Puts piece `number`, which begins at unit `first`, into its slot in the memory of each peer, and then signals the
- * peers that the piece has arrived. `piece` is the size of a full piece, in units. Called by all threads. If one thread
- * has failed, sets ctx->failed in all of them, and signals nothing.
+ * peers that the piece has arrived. `piece_units` is the size of a full piece, in units. Called by all threads. If one
+ * thread has failed, sets ctx->failed in all of them, and signals nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
-                                      bool is_plain, int dtype, uint32_t piece, uint64_t first, uint64_t number)
+                                      bool is_plain, int dtype, uint32_t piece_units, uint64_t first, uint64_t number)
 {
     const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->nranks;
-    const uint32_t size = mscclpp_dev_put_size(mscclpp_dev_units(args->bytes), first, piece);
-    const uint32_t whole_size = mscclpp_dev_put_size(mscclpp_dev_put_whole_units(args, dtype), first, piece);
+    const uint32_t size = mscclpp_dev_put_size(mscclpp_dev_units(args->bytes), first, piece_units);
+    const uint32_t whole_size = mscclpp_dev_put_size(mscclpp_dev_put_whole_units(args, dtype), first, piece_units);
     const char *in = (const char *)args->in + first * MSCCLPP_DEV_UNIT;
     uint32_t unit, i;
 
@@ -264,14 +265,14 @@ MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
  * the piece before, and a thread reads a unit before it overwrites it.
  */
 MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
-                                         bool is_plain, bool hot, int dtype, int op, uint32_t piece, uint64_t first,
-                                         uint64_t number)
+                                         bool is_plain, bool hot, int dtype, int op, uint32_t piece_units,
+                                         uint64_t first, uint64_t number)
 {
     const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->nranks;
     const int batch = const_ranks == 0 ? 0 : MSCCLPP_DEV_PUT_OPERANDS / (is_plain ? 2 * const_ranks : const_ranks);
-    const uint32_t size = mscclpp_dev_put_size(mscclpp_dev_units(args->bytes), first, piece);
+    const uint32_t size = mscclpp_dev_put_size(mscclpp_dev_units(args->bytes), first, piece_units);
     const uint32_t whole_size =
-        const_ranks == 0 ? 0 : mscclpp_dev_put_size(mscclpp_dev_put_whole_units(args, dtype), first, piece);
+        const_ranks == 0 ? 0 : mscclpp_dev_put_size(mscclpp_dev_put_whole_units(args, dtype), first, piece_units);
     char *out = (char *)args->out + first * MSCCLPP_DEV_UNIT;
     const char *from[MSCCLPP_DEV_CONST_RANKS_MAX];
     mscclpp_dev_acc_t acc;
@@ -335,10 +336,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint3
 MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                        bool is_plain, bool hot, int dtype, int op)
 {
-    const uint32_t piece = mscclpp_dev_put_piece(args, ctx->nblocks);
-    const uint64_t step = (uint64_t)ctx->nblocks * piece;
+    const uint32_t piece_units = mscclpp_dev_put_piece(args, ctx->nblocks);
+    const uint64_t step = (uint64_t)ctx->nblocks * piece_units;
     const uint64_t count_before = mscclpp_dev_last_barrier(ctx, args);
-    uint64_t count = count_before, first = (uint64_t)ctx->block * piece;
+    uint64_t count = count_before, first = (uint64_t)ctx->block * piece_units;
     bool sends = first < mscclpp_dev_units(args->bytes), receives = false;
 
     mscclpp_dev_enter(ctx, args);
@@ -346,10 +347,10 @@ MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     /* One turn more than there are pieces: the last turn has nothing to send. */
     while (sends || receives) {
         if (sends) {
-            mscclpp_dev_put_send(ctx, args, const_ranks, is_plain, dtype, piece, first, count + 1);
+            mscclpp_dev_put_send(ctx, args, const_ranks, is_plain, dtype, piece_units, first, count + 1);
         }
         if (receives) {
-            mscclpp_dev_put_receive(ctx, args, const_ranks, is_plain, hot, dtype, op, piece, first - step, count);
+            mscclpp_dev_put_receive(ctx, args, const_ranks, is_plain, hot, dtype, op, piece_units, first - step, count);
         }
         receives = sends;
         count += sends;

@@ -142,8 +142,9 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * Runs the kernel. For 2, 4 and 8 ranks the number of ranks is a constant. `hot`: `dtype` and `op` are constants. After
- * a failed barrier the kernel ends at once, and the output is incomplete.
+ * Runs the kernel, tile by tile: stores this rank's operands in its scratch, passes a barrier, combines its shard,
+ * passes a barrier, and copies the results to the output. For 2, 4 and 8 ranks the number of ranks is a constant.
+ * `hot`: `dtype` and `op` are constants. After a failed barrier the kernel ends at once, and the output is incomplete.
  */
 MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op)

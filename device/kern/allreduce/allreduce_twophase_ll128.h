@@ -232,9 +232,10 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce_any(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Reduces a batch of bundles between the two phases, for a constant number of ranks `const_ranks`. Waits for the
- * bundles of this rank's shard from all peers, combines them, and sends the results. All bundles of the batch are
- * polled together until the last one has arrived. If the warp gives up, sets ctx->failed and sends nothing.
+ * Reduces a batch of bundles between the two phases, for a constant number of ranks `const_ranks`: waits for the
+ * bundles of this rank's shard from all peers, combines them in rank order, and sends the results. bundles[j *
+ * const_ranks + rank] is bundle j of the batch, from that rank. All bundles are polled together until the last one has
+ * arrived. If the warp gives up, sets ctx->failed and sends nothing. Called by all lanes of the warp together.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int const_ranks,
                                           bool hot, int dtype, int op, uint32_t mask,
@@ -244,7 +245,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
     mscclpp_dev_bundle_t bundles[MSCCLPP_DEV_LL128_OPERANDS];
     mscclpp_dev_wait_t wait = {0, 0};
     uint32_t late;
-    int i, j;
+    int i, j, rank;
 
     MSCCLPP_DEV_UNROLL
     for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(const_ranks); ++j) {
@@ -259,8 +260,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
              */
             mscclpp_dev_ll128_load(ctx, epoch, args->rank, index, &own_bundle);
             MSCCLPP_DEV_UNROLL
-            for (i = 0; i < const_ranks; ++i) {
-                bundles[j * const_ranks + i] = own_bundle;
+            for (rank = 0; rank < const_ranks; ++rank) {
+                bundles[j * const_ranks + rank] = own_bundle;
             }
         }
     }
@@ -289,11 +290,11 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
             mscclpp_dev_acc_t acc[MSCCLPP_DEV_LANES];
 
             MSCCLPP_DEV_UNROLL
-            for (i = 0; i < const_ranks; ++i) {
-                if ((uint32_t)i != args->rank) {
-                    mscclpp_dev_bundle_open(ctx, &bundles[j * const_ranks + i]);
+            for (rank = 0; rank < const_ranks; ++rank) {
+                if ((uint32_t)rank != args->rank) {
+                    mscclpp_dev_bundle_open(ctx, &bundles[j * const_ranks + rank]);
                 }
-                mscclpp_dev_ll128_add(acc, (uint32_t)i, hot, dtype, op, &bundles[j * const_ranks + i]);
+                mscclpp_dev_ll128_add(acc, (uint32_t)rank, hot, dtype, op, &bundles[j * const_ranks + rank]);
             }
             mscclpp_dev_ll128_finish(ctx, epoch, const_ranks, dtype, mask, index, acc);
         }

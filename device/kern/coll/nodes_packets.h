@@ -287,7 +287,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_packets_far(mscclpp_dev_ctx_t *ctx,
 /*
  * Waits for the data from a node, and stores them into the scratch of the ranks of this node that receive them. The
  * blocks are in the order in which the sender has stored them. If the node has no data for this one, waits for the
- * empty packet instead; in rounds there is none.
+ * empty packet instead; in rounds there is none. If a wait fails, sets ctx->failed and stores nothing more.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_packets(mscclpp_dev_ctx_t *ctx,
                                                          const mscclpp_dev_coll_nodes_epoch_t *epoch,

@@ -346,7 +346,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             break;
         case MSCCLPP_DEV_PLAN_END:
             mscclpp_dev_plan_leave(ctx, args, run.flag);
-            mscclpp_dev_finish_packets(ctx, &args->common, launches, epoch); /* those of other kernels */
+            mscclpp_dev_finish_packets(ctx, &args->common, launches, epoch); /* plans count flags of their own */
             return;
         default:
             mscclpp_dev_plan_sync(ctx, args, step, &run);
