@@ -10,11 +10,10 @@
  */
 int mca_coll_mscclpp_register_params(void);
 
-/*
- * Publish the settings of rank 0 before Open MPI's exchange in MPI_Init, and adopt them on the other ranks after it
- * (settings.c).
- */
+/* Publishes the settings of rank 0, for mca_coll_mscclpp_adopt_settings. Called before MPI_Init's exchange of data. */
 void mca_coll_mscclpp_publish_settings(void);
+
+/* Adopts the settings of rank 0, after MPI_Init's exchange of data. Does nothing on rank 0. */
 void mca_coll_mscclpp_adopt_settings(void);
 
 /* Makes `--mca coll mscclpp` load and open the components that a communicator cannot do without (widen.c). */

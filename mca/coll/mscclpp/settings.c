@@ -54,9 +54,11 @@ static void report_difference(const mscclpp_param_t *param, uint64_t local, uint
 }
 
 /*
- * own_config keeps the values that this rank was started with, so that the set-up can report differences. Differences
- * that are reported here are removed from it, so that they are reported once. If rank 0 has sent nothing, or has other
- * parameters, this rank keeps its own settings.
+ * Replaces the settings that must be equal on all ranks by those of rank 0. If rank 0 has sent nothing, or has other
+ * parameters, this rank keeps its own.
+ *
+ * own_config keeps the values that this rank was started with, so that the set-up can report differences. A difference
+ * that is reported here is removed from own_config, so that it is reported once.
  */
 void mca_coll_mscclpp_adopt_settings(void)
 {

@@ -257,10 +257,13 @@ static mscclpp_status_t exchange_cards(mscclpp_fabric_join_t *join, cards_t *car
 }
 
 /*
- * Connects the ranks for kernels of another owner. The steps are: agree on memory, open this rank's ends, agree on the
- * size of a card, exchange cards, connect, and create channels. A rank that has failed still takes part in all
- * exchanges. If a rank lacks memory, all ranks return MSCCLPP_OK with an error in *own_status_p. Nothing is left after
- * any failure.
+ * Connects ranks of all nodes for a memory that is not the fabric's own, in these steps:
+ * 1. Agrees on memory for the descriptions.
+ * 2. Opens this rank's ends of the connections.
+ * 3. Agrees on the size of a card, and exchanges the cards.
+ * 4. Connects the ends, and creates channels.
+ * A rank that has failed still takes part in all exchanges. If a rank lacks memory, all ranks return MSCCLPP_OK with an
+ * error in *own_status_p.
  */
 mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fabric_memory_params_t *params,
                                      mscclpp_status_t own_status, mscclpp_dev_port_channel_t *channels,

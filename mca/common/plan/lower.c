@@ -357,7 +357,9 @@ static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
     }
 }
 
-/* Appends the steps of one operation. A nop is a meeting of the block's threads. */
+/*
+ * Appends the steps of one operation. A nop is a meeting of the block's threads. Without memory, sets state->no_memory.
+ */
 static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
 {
     mscclpp_plan_program_t *program = state->program;

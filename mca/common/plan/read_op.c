@@ -121,7 +121,8 @@ static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
 
 /*
  * Reads one operation. Also reads keys that the operation's kind does not use; they are ignored later. Until the kind
- * is known, findings use the operation's name from the file.
+ * is known, findings use the operation's name from the file. Returns false after a fault, which is in the report, or if
+ * there is no memory.
  */
 static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool in_pipeline,
                     mscclpp_plan_op_t *op)

@@ -36,8 +36,7 @@ static bool init_channels(mscclpp_sim_t *sim, uint32_t rank_number, mscclpp_sim_
 
 /*
  * Allocates the state of a run, but no cells. Numbers the actors: first all blocks, then the applications of all ranks,
- * then all proxies. Returns false if there is
- * no memory; free_run frees what was allocated.
+ * then all proxies. Returns false if there is no memory; free_run frees what was allocated.
  */
 static bool allocate_run(mscclpp_sim_t *sim)
 {

@@ -92,7 +92,7 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
 {
     enum { MAX_CELLS = 1024 }; /* of a chunk; also limits how many turns a pipeline has */
     uint64_t in_chunks = 0, out_chunks = 0, chunk_bytes, cells;
-    cut_t cut = {1, 0};
+    cut_t cut = {.largest_group = 1, .unit = 0};
     uint32_t *movers;
     mscclpp_sim_t sim = {.plan = plan, .report = report, .launches = 1, .seed = 1, .cost = cost, .trace = trace};
     int faults_before = report->faults;

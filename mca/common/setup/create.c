@@ -527,9 +527,12 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
 }
 
 /*
- * Creates a team in one of three ways, the same on all ranks: takes over an ended team, creates a team on a single
- * node, or joins the teams of several nodes. If a rank has no memory for `part`, its card says so, and the set-up fails
- * on all ranks before `part` is used.
+ * Creates a team in one of four ways, the same on all ranks:
+ * - takes over an ended team of these ranks;
+ * - completes a team over several nodes whose ranks kin has connected already;
+ * - creates a team on a single node;
+ * - creates a team on each node, and joins them.
+ * If a rank has no memory for `part`, its card says so, and the set-up fails on all ranks before `part` is used.
  */
 mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, mscclpp_team_t **team_p)
 {

@@ -63,17 +63,18 @@ static mscclpp_status_t launch_first_kernel(mscclpp_team_t *team)
 
 /*
  * Creates the parts of the team that this rank owns: mailbox, scratch, a stream for the probe, on rank 0 the board,
- * and, if the team is not a part of one over several nodes (`nodes` is NULL), control messages. Also joins the users of
- * the GPU. Fills in the facts about all this that peers need. This comes before the first exchange, because it may wait
- * for kernels, and after that exchange kernels may wait for this rank. After an error, which has been logged,
- * mscclpp_team_destroy frees what was created.
+ * and, if `nodes` is NULL, control messages. (A team over several nodes gets control messages later, in align.c.) Joins
+ * the users of the GPU. Fills in the facts that peers need to reach these parts.
+ *
+ * Comes before the first exchange, because this function may wait for kernels, and after that exchange kernels may wait
+ * for this rank. After an error, which has been logged, mscclpp_team_destroy frees what was created.
  */
 static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_team_params_t *params,
-                                         const mscclpp_nodes_t *nodes, mscclpp_facts_t *fact)
+                                         const mscclpp_nodes_t *nodes, mscclpp_facts_t *own_facts)
 {
     mscclpp_gpu_info_t info;
     mscclpp_status_t status;
-    size_t length = sizeof(fact->address);
+    size_t length = sizeof(own_facts->address);
     void *host, *device;
 
     if ((status = team->runner.gpu->device_info(team->runner.device, &info)) != MSCCLPP_OK ||
@@ -89,7 +90,7 @@ static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_tea
     status = mscclpp_pool_alloc(team->runner.gpu, team->runner.device, team->runner.stream, team->runner.layout.total,
                                 (void **)&team->runner.scratch);
     if (status != MSCCLPP_OK ||
-        (status = team->runner.gpu->export_memory(team->runner.scratch, &fact->scratch)) != MSCCLPP_OK ||
+        (status = team->runner.gpu->export_memory(team->runner.scratch, &own_facts->scratch)) != MSCCLPP_OK ||
         (status = launch_first_kernel(team)) != MSCCLPP_OK) {
         return status;
     }
@@ -98,7 +99,7 @@ static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_tea
         if (status != MSCCLPP_OK) {
             return status;
         }
-        mscclpp_shmseg_describe(team->group.board_segment, &fact->board);
+        mscclpp_shmseg_describe(team->group.board_segment, &own_facts->board);
     }
     /*
      * Without control messages, or without an address for them, failures are still reported through the board, and the
@@ -107,22 +108,22 @@ static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_tea
     if (nodes == NULL) {
         status = mscclpp_ctrl_create(params->config->ucx, &team->group.oob, &team->group.ctrl);
         if (status == MSCCLPP_OK) {
-            status = mscclpp_ctrl_address(team->group.ctrl, fact->address, &length);
+            status = mscclpp_ctrl_address(team->group.ctrl, own_facts->address, &length);
         }
         if (status == MSCCLPP_OK) {
-            fact->address_length = length;
+            own_facts->address_length = length;
         } else if (status != MSCCLPP_ERR_NOT_SUPPORTED) {
             return status;
         }
     }
-    memcpy(fact->uuid, info.uuid, sizeof(fact->uuid));
+    memcpy(own_facts->uuid, info.uuid, sizeof(own_facts->uuid));
     memcpy(team->uuid, info.uuid, sizeof(team->uuid));
-    fact->server = info.server;
+    own_facts->server = info.server;
     team->server = info.server;
-    fact->sm_count = (uint32_t)info.sm_count;
-    fact->users = team->group.on_twin ? 1 : mscclpp_gpu_users_join(info.uuid, info.server, &fact->strangers);
-    team->gpu_users = fact->users;
-    team->gpu_strangers = fact->strangers;
+    own_facts->sm_count = (uint32_t)info.sm_count;
+    own_facts->users = team->group.on_twin ? 1 : mscclpp_gpu_users_join(info.uuid, info.server, &own_facts->strangers);
+    team->gpu_users = own_facts->users;
+    team->gpu_strangers = own_facts->strangers;
     return MSCCLPP_OK;
 }
 

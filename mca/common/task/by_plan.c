@@ -348,9 +348,9 @@ static bool is_always_apart(const plan_run_t *run)
 }
 
 /*
- * Serves the call with mapped buffers, or on copies of them. Takes the same of the two ways on all ranks. *served_p,
- * equal on all ranks, is false if there is no memory, or if the plan's own memory is needed and elements have padding.
- * An error breaks the team.
+ * Serves the call with mapped buffers, or on copies of them; all ranks choose the same way. *served_p, equal on all
+ * ranks, is false if there is no memory, or if the plan's own memory is needed and elements have padding. An error
+ * breaks the team.
  */
 static mscclpp_status_t serve(plan_run_t *run, bool *served_p)
 {

@@ -156,7 +156,7 @@ static mscclpp_status_t prepare_scattered(mscclpp_coll_task_t *task)
 mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
-    const bool input_in_output = args->in_place && args->in == NULL; /* the input is in the output */
+    const bool input_is_in_output = args->in_place && args->in == NULL;
     bool overwrites, copies_input, replaces_output;
     uint64_t own_offset, span = mscclpp_coll_span(task, false);
     mscclpp_status_t status = MSCCLPP_OK;
@@ -168,7 +168,7 @@ mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
     }
     task->swaps = args->said_in_place && task->pattern == MSCCLPP_DEV_ALLTOALL &&
                   task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY && !task->by_plan;
-    if (input_in_output && !task->by_plan && task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !task->out_far &&
+    if (input_is_in_output && !task->by_plan && task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !task->out_far &&
         task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY) {
         return prepare_scattered(task);
     }
@@ -177,16 +177,16 @@ mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
     copies_input = task->pattern == MSCCLPP_DEV_ALLTOALL && !overwrites;
     replaces_output = task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !overwrites;
     /* The offset of this rank's input in the output, if the input is in the output: the rank's own block. */
-    own_offset = input_in_output && !args->varied &&
+    own_offset = input_is_in_output && !args->varied &&
                          (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
                      ? (uint64_t)task->rank * task->stride
                      : 0;
     task->in_place = args->in_place && !copies_input;
     /* If the input stays in the output, a stand-in for the output has to contain the whole input, too. */
-    if (input_in_output && !copies_input && !replaces_output && own_offset + mscclpp_coll_span(task, true) > span) {
+    if (input_is_in_output && !copies_input && !replaces_output && own_offset + mscclpp_coll_span(task, true) > span) {
         span = own_offset + mscclpp_coll_span(task, true);
     }
-    if (task->out != NULL && (task->out_far || args->out_pack_count > 0 || (input_in_output && replaces_output))) {
+    if (task->out != NULL && (task->out_far || args->out_pack_count > 0 || (input_is_in_output && replaces_output))) {
         /* Packed data has no padding. The output of a reduce-scatter is read only if it is also the input. */
         status = replace_output(task, span, args->out_pack_count == 0 && (!replaces_output || has_padding(task)));
     }
@@ -194,14 +194,14 @@ mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
      * An input in the output is read from the user's buffer if it is copied, or if the result is written elsewhere.
      * Otherwise it is read from the output, which may be a stand-in.
      */
-    if (!input_in_output) {
+    if (!input_is_in_output) {
         task->in = args->in;
     } else {
         task->in = copies_input || replaces_output ? args->out : task->out + own_offset;
     }
     if (status == MSCCLPP_OK && task->in != NULL &&
-        (input_in_output ? copies_input || (replaces_output && task->out_far)
-                         : task->in_far || args->in_pack_count > 0)) {
+        (input_is_in_output ? copies_input || (replaces_output && task->out_far)
+                            : task->in_far || args->in_pack_count > 0)) {
         status = replace_input(task);
     }
     return status;

@@ -187,8 +187,8 @@ bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_arg
 }
 
 /*
- * Refuses while nothing has been queued. A failure of an earlier operation, and every error after the call has been
- * announced, breaks the team.
+ * Checks the call before announcing it, so that a refusal leaves nothing queued. After the announcement every error
+ * breaks the team. So does the failure of an earlier operation.
  */
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                             mscclpp_gpu_stream_t *stream)

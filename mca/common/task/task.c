@@ -71,7 +71,10 @@ static mscclpp_status_t exchange_or_grow(mscclpp_task_t *task, mscclpp_select_in
     return status;
 }
 
-/* Returns when the output is complete or, in a queued call, when the work is queued. An error breaks the team. */
+/*
+ * Starts the call with the chosen algorithm: by copy engines, by the fabric, or as one kernel of this node. Returns
+ * when the output is complete or, in a queued call, when the work is queued. An error breaks the team.
+ */
 static mscclpp_status_t launch(mscclpp_task_t *task)
 {
     mscclpp_dev_args_t *args = &task->kernel_args.common;
@@ -207,10 +210,10 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
     team->group.call = task->args->call;
     team->group.asked = mscclpp_board_ask(MSCCLPP_COLL_LAST, 0, task->bytes, task->args->dtype, task->args->op);
     if (team->fabric != NULL && team->group.call % NOTICE_CALLS == 0) {
-        mscclpp_group_notice_t failed, host;
+        mscclpp_group_notice_t failed_notice, host_notice;
 
         /* The group keeps what it has read, and the next wait examines it. */
-        mscclpp_group_read_notices(&team->group, &failed, &host);
+        mscclpp_group_read_notices(&team->group, &failed_notice, &host_notice);
     }
     team->last_algorithm = task->choice.algo->name;
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);

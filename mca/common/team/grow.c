@@ -174,13 +174,14 @@ static void count_uses(mscclpp_team_t *team)
 }
 
 /*
- * If any rank fails, all keep the scratch that they have, and do not try again (note_growth). In this order:
+ * Replaces the scratch by a larger one, in this order:
  * 1. The ranks allocate, exchange and map the new scratch, and vote.
  * 2. Each rank installs the new scratch, or closes its new mappings.
  * 3. All ranks of the node meet, so that no peer maps the memory that is given up.
  * 4. That memory is freed.
- * After an error it stays in team->given_up until the team ends. For a queued call, the old scratch is kept, so the
- * last two steps are left out.
+ * If any rank fails, all keep the scratch that they have, and do not try again (note_growth). After an error, the
+ * memory that is given up stays in team->given_up until the team ends. A queued call keeps the old scratch, so it skips
+ * the last two steps.
  */
 mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fully)
 {

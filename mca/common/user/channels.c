@@ -158,8 +158,8 @@ static mscclpp_status_t allocate_lists(mscclpp_user_channels_t *channels, const 
 }
 
 /*
- * The kind is the same on all ranks, also for MSCCLPP_USER_ANY_CHANNELS, because `node_of` is set either on all ranks
- * or on none. MSCCLPP_ERR_REVOKED, after the end of the team, is not logged. After an error nothing is left.
+ * `kind` is the same on all ranks, also for MSCCLPP_USER_ANY_CHANNELS, because `node_of` is set either on all ranks or
+ * on none.
  */
 mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, mscclpp_user_kind_t kind, int peer_count,
                                               const int *peers, int per_peer, mscclpp_user_channels_t **channels_p)

@@ -74,10 +74,13 @@ typedef enum {
 } mscclpp_user_kind_t;
 
 /*
- * Creates `per_peer` channels to each of `peer_count` other ranks. If rank i names rank j, rank j must name rank i.
- * Channel k to the peer number p has the index p * per_peer + k. It is connected to that peer's channel k to this rank.
- * `kind` and `per_peer` must be equal on all ranks. A rank may name no peer. Memory channels connect ranks of one node
- * only.
+ * Creates `per_peer` channels to each of `peer_count` other ranks. Collective. If rank i names rank j, rank j must name
+ * rank i. Channel k to the peer number p has the index p * per_peer + k. It is connected to that peer's channel k to
+ * this rank. `kind` and `per_peer` must be equal on all ranks. A rank may name no peer. Memory channels connect ranks
+ * of one node only.
+ *
+ * Errors are logged, except for MSCCLPP_ERR_REVOKED, which says that the team has ended. After an error nothing is left
+ * to free.
  */
 mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, mscclpp_user_kind_t kind, int peer_count,
                                               const int *peers, int per_peer, mscclpp_user_channels_t **channels_p);

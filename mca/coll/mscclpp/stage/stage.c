@@ -100,8 +100,8 @@ bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call)
 
 /*
  * Finds out what has to be copied of a buffer in device memory, and gets host memory for it. That memory is pinned,
- * except for few bytes that are far apart. Any other buffer is used in its place, with `memory` NULL. Returns an MPI
- * error code; after an error there is nothing to release.
+ * unless the buffer's bytes are few and far apart. A buffer in host memory is used as it is; its `memory` is NULL.
+ * Returns an MPI error code; after an error there is nothing to release.
  */
 static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_argument_t *argument)
 {

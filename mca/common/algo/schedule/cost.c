@@ -133,47 +133,58 @@ static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, do
     switch (schedule->kind) {
     case MSCCLPP_SCHEDULE_SPLIT: /* two exchanges with all other nodes, of one part each */
         bytes = 2 * (nodes - 1) * part_bytes;
-        return (critical_path_t){2, 2 * (nodes - 1), bytes, bytes};
+        return (critical_path_t){.hops = 2, .messages = 2 * (nodes - 1), .serial = bytes, .carried = bytes};
     case MSCCLPP_SCHEDULE_RING: /* one message in each round */
         bytes = schedule->rounds * (reduces ? part_bytes : block);
-        return (critical_path_t){schedule->rounds, schedule->rounds, bytes, bytes};
+        return (critical_path_t){
+            .hops = schedule->rounds, .messages = schedule->rounds, .serial = bytes, .carried = bytes};
     case MSCCLPP_SCHEDULE_DOUBLING: /* the whole block in each round */
         bytes = (log2 + pair_steps) * block;
-        return (critical_path_t){log2 + pair_steps, log2 + pair_steps, bytes, bytes};
+        return (critical_path_t){
+            .hops = log2 + pair_steps, .messages = log2 + pair_steps, .serial = bytes, .carried = bytes};
     case MSCCLPP_SCHEDULE_HALVING: /* halves of what is not combined yet, and back; pairs send whole blocks */
         if (!reduces) {
-            return (critical_path_t){digits, digits, (nodes - 1) * block, (nodes - 1) * block};
+            return (critical_path_t){
+                .hops = digits, .messages = digits, .serial = (nodes - 1) * block, .carried = (nodes - 1) * block};
         }
         bytes = 2 * (power - 1) * part_bytes + pair_steps * block;
-        return (critical_path_t){2 * log2 + pair_steps, 2 * log2 + pair_steps, bytes, bytes};
+        return (critical_path_t){
+            .hops = 2 * log2 + pair_steps, .messages = 2 * log2 + pair_steps, .serial = bytes, .carried = bytes};
     case MSCCLPP_SCHEDULE_BRUCK:
         /* A block of an all-to-all goes as often as its distance has digits that are not 0. */
         bytes = schedule->pattern == MSCCLPP_DEV_ALLTOALL
                     ? digits * (schedule->radix - 1) / schedule->radix * nodes * block
                     : (nodes - 1) * block;
-        return (critical_path_t){digits, children, bytes, bytes};
+        return (critical_path_t){.hops = digits, .messages = children, .serial = bytes, .carried = bytes};
     case MSCCLPP_SCHEDULE_TREES:
         /* A node passes on every other tile to two others, of which the second one waits for the first. */
         depth = log2 + (schedule->nodes > 2 ? 1 : 0);
         if (reduces) { /* up and down at the same time; each way takes a link in one direction, and half of it back */
-            return (critical_path_t){2 * depth, 2 * depth + 2, 2 * (2 * depth - 1) * block,
-                                     schedule->nodes > 2 ? 2 * block : block};
+            return (critical_path_t){.hops = 2 * depth,
+                                     .messages = 2 * depth + 2,
+                                     .serial = 2 * (2 * depth - 1) * block,
+                                     .carried = schedule->nodes > 2 ? 2 * block : block};
         }
-        return (critical_path_t){depth, depth + 1, (2 * depth - 1) * block, block};
+        return (critical_path_t){
+            .hops = depth, .messages = depth + 1, .serial = (2 * depth - 1) * block, .carried = block};
     case MSCCLPP_SCHEDULE_TREE:
         if (schedule->blocks > 1) {
-            return (critical_path_t){digits, children, (nodes - 1) * block, (nodes - 1) * block};
+            return (critical_path_t){
+                .hops = digits, .messages = children, .serial = (nodes - 1) * block, .carried = (nodes - 1) * block};
         }
         /* In an all-reduce, the root receives in one direction and sends in the other. */
         bytes = children * block;
-        return (critical_path_t){(reduces ? 2 : 1) * digits, (reduces ? 2 : 1) * children, (reduces ? 2 : 1) * bytes,
-                                 bytes};
+        return (critical_path_t){.hops = (reduces ? 2 : 1) * digits,
+                                 .messages = (reduces ? 2 : 1) * children,
+                                 .serial = (reduces ? 2 : 1) * bytes,
+                                 .carried = bytes};
     case MSCCLPP_SCHEDULE_DIRECT:
     case MSCCLPP_SCHEDULE_LAST:
         break;
     }
     /* One exchange with all other nodes. */
-    return (critical_path_t){1, nodes - 1, (nodes - 1) * block, (nodes - 1) * block};
+    return (critical_path_t){
+        .hops = 1, .messages = nodes - 1, .serial = (nodes - 1) * block, .carried = (nodes - 1) * block};
 }
 
 static double larger(double a, double b)

@@ -280,10 +280,6 @@ static void find_gpu_path(const mscclpp_transport_t *transport, char *path, size
     }
 }
 
-/*
- * An HCA that cannot be used is skipped. Any other failure ends the search and closes all ports. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if no port is left.
- */
 mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport)
 {
     const char *wanted_names = transport->params.config->verbs_devices;

@@ -209,10 +209,13 @@ struct mscclpp_remote {
 };
 
 /*
- * verbs/device.c: open and close the rails of an instance. mscclpp_verbs_open_rails returns MSCCLPP_ERR_NOT_SUPPORTED,
- * with the reason at the info level, if there are none.
+ * verbs/device.c: opens the HCAs that the parameters allow, and makes the best of them the instance's rails. Skips an
+ * HCA that cannot be used; any other failure closes all of them. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at
+ * the info level, if no rail is left.
  */
 mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport);
+
+/* verbs/device.c: closes the rails of an instance. */
 void mscclpp_verbs_close_rails(mscclpp_transport_t *transport);
 
 /*

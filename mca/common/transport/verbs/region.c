@@ -105,8 +105,8 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
 
 /*
  * Makes a region, and registers it on all rails. Bounced device memory is not registered. If a rail refuses the memory,
- * undoes the other registrations and returns MSCCLPP_ERR_NOT_SUPPORTED. Returns MSCCLPP_ERR_INVALID for 0 bytes;
- * otherwise fails as `settle` does.
+ * undoes the other registrations and returns MSCCLPP_ERR_NOT_SUPPORTED. Returns MSCCLPP_ERR_INVALID for 0 bytes,
+ * MSCCLPP_ERR_NO_MEMORY, or the error of `settle`.
  */
 mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                              mscclpp_region_t **region_p)
