@@ -151,7 +151,7 @@ static int component_open(void)
 static int component_close(void)
 {
     if (mca_coll_mscclpp_state.gpu != NULL) {
-        mca_coll_mscclpp_nodes_fini();
+        mca_coll_mscclpp_progress_fini();
         mca_coll_mscclpp_mixture_fini();
         mca_coll_mscclpp_check_fini();
         mca_coll_mscclpp_request_fini();
@@ -263,7 +263,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if (OMPI_SUCCESS != mca_coll_mscclpp_mixture_init()) {
         goto err_check_fini;
     }
-    if (OMPI_SUCCESS != mca_coll_mscclpp_nodes_init()) {
+    if (OMPI_SUCCESS != mca_coll_mscclpp_progress_init()) {
         goto err_mixture_fini;
     }
     read_files(state);

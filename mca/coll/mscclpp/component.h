@@ -30,8 +30,8 @@ mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *
  * (progress.c). It is registered before there are any such teams: registering later would replace the table of
  * callbacks, which opal_progress in other threads may be using.
  */
-int mca_coll_mscclpp_nodes_init(void);
-void mca_coll_mscclpp_nodes_fini(void);
+int mca_coll_mscclpp_progress_init(void);
+void mca_coll_mscclpp_progress_fini(void);
 
 /*
  * Applies the parameters twin_host_ranks and twin_shared_only, for tests (twin.c). `rank` is the rank in

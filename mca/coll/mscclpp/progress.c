@@ -5,18 +5,18 @@
 #include "mca/coll/mscclpp/component.h"
 
 /* A callback of opal_progress. Returns 0, as it completes no request of the application. */
-static int nodes_progress(void)
+static int serve_teams(void)
 {
     mscclpp_team_progress_all();
     return 0;
 }
 
-int mca_coll_mscclpp_nodes_init(void)
+int mca_coll_mscclpp_progress_init(void)
 {
-    return opal_progress_register_lp(nodes_progress);
+    return opal_progress_register_lp(serve_teams);
 }
 
-void mca_coll_mscclpp_nodes_fini(void)
+void mca_coll_mscclpp_progress_fini(void)
 {
-    (void)opal_progress_unregister(nodes_progress);
+    (void)opal_progress_unregister(serve_teams);
 }
