@@ -243,10 +243,11 @@ static void rewind_job(job_t *job)
 }
 
 /*
- * Called when the first job has ended, with the lock held. If the job is a loop whose condition still holds, begins its
- * next turn: the jobs of its body become the first ones, one after another. The last one's `next` is the loop, whose
- * condition is then checked again. Otherwise continues with the next job, and frees this one unless it is part of a
- * loop's body, which the loop owns.
+ * Ends the first job of the queue. Called when it has run, with the lock held.
+ * - A loop whose condition still holds begins its next turn: the jobs of its body become the first ones, one after
+ *   another. The last one's `next` is the loop, whose condition is then checked again.
+ * - After any other job the queue continues with the next one. The ended job is freed, unless it is part of a loop's
+ *   body, which the loop owns.
  */
 static void end_first_job(mscclpp_dev_twin_queue_t *queue)
 {

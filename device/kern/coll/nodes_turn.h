@@ -111,7 +111,7 @@ MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_coll_nodes_tree_place(const msc
     return place;
 }
 
-/* As mscclpp_dev_coll_nodes_tree_place, for any node. Unlike there, `turn` tells the tree. */
+/* Returns the place of any node in the tree that the turn uses. */
 MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_coll_nodes_place_of(const mscclpp_dev_coll_nodes_state_t *state,
                                                                      const mscclpp_dev_coll_nodes_turn_t *turn,
                                                                      uint32_t node)

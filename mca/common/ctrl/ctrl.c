@@ -94,10 +94,7 @@ bool mscclpp_ctrl_is_independent(const mscclpp_ctrl_t *ctrl)
     return ctrl->chosen == CARRIER_UCX;
 }
 
-/*
- * A carrier that has no address, or whose address does not fit, is left out, as if this rank did not have it. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED if no carrier is left.
- */
+/* Leaves out a carrier that has no address, or whose address does not fit, as if this rank did not have it. */
 mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address, size_t *length_p)
 {
     unsigned char bytes[MSCCLPP_CTRL_ADDRESS_MAX];

@@ -39,7 +39,10 @@ const char *mscclpp_ctrl_name(const mscclpp_ctrl_t *ctrl);
 /* Returns true if messages are sent without the embedding runtime, so that any thread may send and receive them. */
 bool mscclpp_ctrl_is_independent(const mscclpp_ctrl_t *ctrl);
 
-/* Writes the address by which the peers connect to this rank: *length_p bytes, at most MSCCLPP_CTRL_ADDRESS_MAX. */
+/*
+ * Writes the address by which the peers connect to this rank: *length_p bytes, at most MSCCLPP_CTRL_ADDRESS_MAX.
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED if no carrier has an address that fits.
+ */
 mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address, size_t *length_p);
 
 /*

@@ -65,7 +65,7 @@ static ucx_peer_t *ucx_retired; /* peers that no team knows any more and whose e
 static mscclpp_ctrl_ucx_queue_t ucx_orphans; /* messages for teams that this rank has yet to connect */
 static bool ucx_had_contact; /* a message came from or went to another process, so a connection may be half made */
 
-/* NULL: this rank does not know the message's team, or not yet. */
+/* Returns the carrier that a message is for; NULL: this rank does not know the message's team, or not yet. */
 static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_frame_t *frame)
 {
     mscclpp_ctrl_carrier_t *carrier = ucx_carriers;
@@ -76,7 +76,7 @@ static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_frame_t *fram
     return carrier;
 }
 
-/* UCX calls this function in the worker's progress, with the lock held. */
+/* Queues a message that has arrived. UCX calls this function in the worker's progress, with the lock held. */
 static ucs_status_t on_message(void *arg, const void *header, size_t header_length, void *data, size_t length,
                                const ucp_am_recv_param_t *param)
 {
@@ -111,7 +111,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
     return UCS_OK;
 }
 
-/* UCX no longer needs the message. One that was not delivered is lost. */
+/* Frees a message that UCX no longer needs. One that was not delivered is lost. */
 static void on_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_sent_t *sent = user_data;
@@ -124,7 +124,7 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
     ucx.ucp_request_free(request);
 }
 
-/* This is no error yet, as the peer may just have ended; the next message fails. */
+/* Notes that the peer's endpoint has failed. The next message fails; the peer may just have ended. */
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     ucx_peer_t *peer = arg;
@@ -257,7 +257,7 @@ static mscclpp_status_t ucx_get_address(const mscclpp_ctrl_carrier_t *carrier, v
     return MSCCLPP_OK;
 }
 
-/* The caller gets a reference to the peer. Returns NULL if there is no memory. The caller holds the lock. */
+/* Takes a reference to a peer, which may be new. Returns NULL without memory. The caller holds the lock. */
 static ucx_peer_t *get_peer(const void *address, size_t length)
 {
     ucx_peer_t *peer = ucx_peers;
@@ -330,7 +330,7 @@ static bool close_idle_endpoints(void)
     return is_closing;
 }
 
-/* The last reference closes the peer's endpoint. The caller holds the lock. */
+/* Gives a reference back. The last one closes the peer's endpoint. The caller holds the lock. */
 static void release_peer(ucx_peer_t *peer)
 {
     ucx_peer_t **link = &ucx_peers;
@@ -415,7 +415,7 @@ static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
     return MSCCLPP_OK;
 }
 
-/* UCX needs the frame until it has sent it, so it gets a copy. The caller holds the lock. */
+/* Begins to send a copy of the frame, since UCX needs it until it has sent it. The caller holds the lock. */
 static mscclpp_status_t send_frame(ucx_peer_t *peer, const mscclpp_ctrl_ucx_frame_t *frame)
 {
     ucp_request_param_t param = {.op_attr_mask =
@@ -531,7 +531,7 @@ static void ucx_rebind(mscclpp_ctrl_carrier_t *carrier, const mscclpp_oob_t *oob
     carrier->label = oob->label;
 }
 
-/* A forked child only frees the carrier. */
+/* Sends what is left, for some time at most, and frees the carrier. In a forked child, only frees the carrier. */
 static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
 {
     mscclpp_ctrl_carrier_t **link = &ucx_carriers;

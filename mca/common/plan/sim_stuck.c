@@ -39,7 +39,10 @@ static const char *position_text(const mscclpp_sim_block_t *block, char *text, s
 typedef bool (*provides_fn_t)(const mscclpp_sim_t *sim, uint32_t rank, const mscclpp_plan_op_t *op,
                               const mscclpp_sim_block_t *waiter, uint32_t operand_index);
 
-/* For waits (provides_fn_t): the channel must be the other end of the waiter's. */
+/*
+ * Returns true if the operation signals the channel that the block waits for (provides_fn_t): the other end of the
+ * waiter's channel.
+ */
 static bool provides_signal(const mscclpp_sim_t *sim, uint32_t rank_number, const mscclpp_plan_op_t *op,
                             const mscclpp_sim_block_t *waiter, uint32_t operand_index)
 {
@@ -58,7 +61,10 @@ static bool provides_signal(const mscclpp_sim_t *sim, uint32_t rank_number, cons
     return false;
 }
 
-/* For acquires (provides_fn_t). Semaphores belong to a rank, so only operations of the waiter's own rank count. */
+/*
+ * Returns true if the operation releases the semaphore that the block waits for (provides_fn_t). Semaphores belong to a
+ * rank, so only operations of the waiter's own rank count.
+ */
 static bool provides_release(const mscclpp_sim_t *sim, uint32_t rank_number, const mscclpp_plan_op_t *op,
                              const mscclpp_sim_block_t *waiter, uint32_t operand_index)
 {

@@ -194,7 +194,7 @@ static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
     return MSCCLPP_OK;
 }
 
-/* The thread starts last, because it uses all other parts. After an error nothing is left to free. */
+/* Starts the thread last, because it uses all other parts. After an error nothing is left to free. */
 mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscclpp_proxy_t **proxy_p)
 {
     mscclpp_proxy_t *proxy = calloc(1, sizeof(*proxy));
@@ -238,7 +238,7 @@ err_free:
     return status;
 }
 
-/* The thread ends first, because it uses all other parts. */
+/* Ends the thread first, because it uses all other parts. */
 void mscclpp_proxy_destroy(mscclpp_proxy_t *proxy)
 {
     if (proxy == NULL) {
@@ -304,10 +304,7 @@ mscclpp_status_t mscclpp_proxy_start(mscclpp_proxy_t *proxy)
     return status;
 }
 
-/*
- * No caller will wait for the launch's end, or make progress while it runs, so this needs the proxy's thread. After an
- * error nothing is counted.
- */
+/* Needs the proxy's thread, because no caller waits for the launch's end, or makes progress while it runs. */
 mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch, uint32_t blocks)
 {
     mscclpp_status_t status;
@@ -325,7 +322,6 @@ mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t lau
     return status;
 }
 
-/* After an error nothing has changed. */
 mscclpp_status_t mscclpp_proxy_watch(mscclpp_proxy_t *proxy)
 {
     mscclpp_status_t status;

@@ -116,7 +116,7 @@ mscclpp_status_t mscclpp_proxy_start(mscclpp_proxy_t *proxy);
  * Counts one more operation in flight, whose end no caller will wait for. The operation has ended once `blocks` blocks
  * have reported the end of kernel `launch` in the mailbox. The function must be called before that kernel is launched,
  * by one thread at a time. It starts a thread of the proxy if there is none, which makes the progress until the proxy
- * is destroyed. Returns the same errors as mscclpp_proxy_start.
+ * is destroyed. Returns the same errors as mscclpp_proxy_start; nothing is then counted.
  */
 mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch, uint32_t blocks);
 
@@ -124,7 +124,7 @@ mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t lau
  * Allows kernels to push at any time without a begin, until the proxy is destroyed: graphs repeat such kernels. A
  * thread of the proxy looks for their triggers. It spins for 200 microseconds after the last trigger. After that it
  * sleeps between two looks: for a sixteenth of the time since that trigger, and at most for 1 ms. An operation that
- * begins wakes it. Returns the same errors as mscclpp_proxy_start.
+ * begins wakes it. Returns the same errors as mscclpp_proxy_start; nothing has then changed.
  */
 mscclpp_status_t mscclpp_proxy_watch(mscclpp_proxy_t *proxy);
 

@@ -260,8 +260,8 @@ static void keep_for_graph(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *strea
 }
 
 /*
- * A lingering kernel of the device may hold multiprocessors that the new kernel needs, so it is told to leave first. An
- * operation that is only recorded in a graph is not counted as launched. After an error, nothing has been launched.
+ * Tells a lingering kernel of the device to leave first, because it may hold multiprocessors that the new kernel needs.
+ * Does not count an operation as launched that is only recorded in a graph.
  */
 mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                               const mscclpp_dev_launch_t *launch, mscclpp_mapped_t *mapped)

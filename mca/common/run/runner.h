@@ -137,6 +137,7 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
 /*
  * Starts an operation that uses the buffers of all ranks, in a stream of the application. If the operation is recorded
  * in a graph, the mappings are kept as long as the graph. If `mapped` is NULL, the operation uses no buffers of peers.
+ * After an error nothing has been launched.
  */
 mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                               const mscclpp_dev_launch_t *launch, mscclpp_mapped_t *mapped);

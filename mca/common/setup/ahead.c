@@ -10,7 +10,10 @@
 
 #include "mca/common/setup/internal.h"
 
-/* The exchange of a node that has one rank. Its context is the exchange of all ranks. */
+/*
+ * Carries out the all-gather of a node that has one rank: copies that rank's part. The context is the exchange of all
+ * ranks, and is not used.
+ */
 static mscclpp_status_t gather_alone(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     (void)context;

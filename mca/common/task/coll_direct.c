@@ -143,7 +143,7 @@ static void fill_reduce_scatter(const mscclpp_coll_task_t *task, mscclpp_dev_dir
     }
 }
 
-/* The caller must have set *direct to 0. Only an all-to-all in place swaps its blocks. */
+/* Swaps blocks only for an all-to-all in place. */
 void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     direct->count = 0;

@@ -136,9 +136,8 @@ static mscclpp_status_t await_copies(const engines_t *engines)
 }
 
 /*
- * Waits, after a failure, for copies that are in progress. After a failure, buffers must not be freed or unmapped while
- * an engine uses them. If a copy fails or does not end within SETTLE_TIME, marks the team as stuck, so that they are
- * kept.
+ * Waits, after a failure, for copies in progress, because buffers must not be freed or unmapped while an engine uses
+ * them. If a copy fails or does not end within SETTLE_TIME, marks the team as stuck, so that its buffers are kept.
  */
 static void settle_copies(const engines_t *engines)
 {

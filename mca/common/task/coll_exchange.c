@@ -217,8 +217,9 @@ static mscclpp_status_t exchange_now(mscclpp_coll_task_t *task, bool *mapped_p)
 }
 
 /*
- * Only the receiver knows the places of blocks that differ in size, so calls with such blocks always exchange them,
- * except starts of a persistent request, which has a team of its own.
+ * Maps the buffers of an early call. Uses mappings of earlier calls if all ranks know the buffers; otherwise exchanges
+ * the buffers now. Always exchanges them if blocks differ in size, because only the receiver knows the places of such
+ * blocks. Starts of a persistent request are the exception, because the request has a team of its own.
  */
 static mscclpp_status_t exchange_early(mscclpp_coll_task_t *task, bool *mapped_p)
 {

@@ -145,8 +145,8 @@ mscclpp_status_t mscclpp_coll_pack(mscclpp_coll_task_t *task, const mscclpp_coll
                                    char *packed, bool unpack, bool is_far);
 
 /*
- * coll_direct.c: fills in the data that this rank's kernel or engines read and write. The buffers must have been
- * exchanged.
+ * coll_direct.c: fills in the data that this rank's kernel or engines read and write. *direct must be zeroed, and the
+ * buffers must have been exchanged.
  */
 void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct);
 

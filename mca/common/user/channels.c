@@ -286,7 +286,6 @@ static uint64_t *counter_of(const mscclpp_user_channels_t *channels, int owner, 
            COUNTER_STEP * mscclpp_user_token(channels, rank, channel_index);
 }
 
-/* The caller must pass an index that exists. MSCCLPP_ERR_REVOKED, after the end of the team, is not logged. */
 mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *channels, int index,
                                             mscclpp_dev_user_channel_t *view)
 {

@@ -212,10 +212,7 @@ static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int 
     return MSCCLPP_OK;
 }
 
-/*
- * All items are checked first, so an invalid item changes nothing. After an error the old list or handler remains.
- * MSCCLPP_ERR_REVOKED, after the end of the team, is not logged.
- */
+/* Checks all items first, so that an invalid one changes nothing. */
 mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channels, int index, int count,
                                                 const mscclpp_dev_request_t *items)
 {

@@ -5,7 +5,6 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/internal.h"
 
-/* All errors are logged, and are equal on all ranks; nothing is then left. */
 mscclpp_status_t mscclpp_user_memory_create(mscclpp_user_t *user, void *base, uint64_t bytes,
                                             mscclpp_user_memory_t **memory_p)
 {
@@ -82,10 +81,7 @@ void *mscclpp_user_memory_base(const mscclpp_user_memory_t *memory)
     return memory->share.own;
 }
 
-/*
- * The table in device memory has the addresses of all ranks' memory, followed by the sizes (share.c).
- * MSCCLPP_ERR_REVOKED, after the end of the team, is not logged.
- */
+/* The table in device memory has the addresses of all ranks' memory, followed by the sizes (share.c). */
 mscclpp_status_t mscclpp_user_memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_memory_t *view)
 {
     const size_t ranks = (size_t)memory->user->oob.size;

@@ -487,10 +487,6 @@ mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels)
     return MSCCLPP_OK;
 }
 
-/*
- * Only the last of several nested closes waits. After a timeout or a failure of the proxy the channels count as closed.
- * MSCCLPP_ERR_REVOKED, after the end of the team, is not logged.
- */
 mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
 {
     const mscclpp_user_t *user = channels->user;

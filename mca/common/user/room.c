@@ -116,10 +116,7 @@ static void discard_own_part(mscclpp_user_room_t *room)
     free(room);
 }
 
-/*
- * All errors are logged, and nothing is then left. All ranks return MSCCLPP_ERR_NOT_SUPPORTED if one does, because
- * `node_of` is set either on all ranks or on none.
- */
+/* All ranks return MSCCLPP_ERR_NOT_SUPPORTED if one does, because `node_of` is set either on all ranks or on none. */
 mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint64_t bytes,
                                           mscclpp_user_room_t **room_p)
 {
@@ -187,10 +184,7 @@ void mscclpp_user_room_end(mscclpp_user_room_t *room)
     mscclpp_user_share_drop(room->user, &room->share);
 }
 
-/*
- * MSCCLPP_ERR_REVOKED, which is not logged, is returned after the end of the team, because the areas of the peers are
- * then no longer mapped.
- */
+/* After the end of the team there is nothing to describe, because the areas of the peers are no longer mapped. */
 mscclpp_status_t mscclpp_user_room_view(const mscclpp_user_room_t *room, mscclpp_dev_user_room_t *view)
 {
     if (room->user->has_ended) {

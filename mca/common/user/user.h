@@ -4,7 +4,9 @@
  *
  * Functions are collective over the team's ranks, which call them in the same order, unless they say "local". A
  * collective function ends in the same way on all ranks: if a rank fails, all ranks return its status, and the others
- * log which rank failed. An invalid argument is logged as an error that names the value.
+ * log which rank failed. An invalid argument is logged as an error that names the value. All other errors are logged,
+ * too, except for MSCCLPP_ERR_REVOKED, which says that the team has ended. After an error of a function that creates an
+ * object, nothing is left to free.
  *
  * One thread at a time calls functions on the objects of one team.
  */
@@ -74,13 +76,10 @@ typedef enum {
 } mscclpp_user_kind_t;
 
 /*
- * Creates `per_peer` channels to each of `peer_count` other ranks. Collective. If rank i names rank j, rank j must name
- * rank i. Channel k to the peer number p has the index p * per_peer + k. It is connected to that peer's channel k to
- * this rank. `kind` and `per_peer` must be equal on all ranks. A rank may name no peer. Memory channels connect ranks
- * of one node only.
- *
- * Errors are logged, except for MSCCLPP_ERR_REVOKED, which says that the team has ended. After an error nothing is left
- * to free.
+ * Creates `per_peer` channels to each of `peer_count` other ranks. If rank i names rank j, rank j must name rank i.
+ * Channel k to the peer number p has the index p * per_peer + k. It is connected to that peer's channel k to this rank.
+ * `kind` and `per_peer` must be equal on all ranks. A rank may name no peer. Memory channels connect ranks of one node
+ * only.
  */
 mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, mscclpp_user_kind_t kind, int peer_count,
                                               const int *peers, int per_peer, mscclpp_user_channels_t **channels_p);
@@ -90,7 +89,8 @@ mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels);
 
 /*
  * Return the number of channels, whether they are port channels, and in *view the structure that kernels need for the
- * channel with this index. mscclpp_user_channels_view returns MSCCLPP_ERR_REVOKED after the end of the team. Local.
+ * channel with this index, which must exist. mscclpp_user_channels_view returns MSCCLPP_ERR_REVOKED after the end of
+ * the team. Local.
  */
 int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels);
 bool mscclpp_user_channels_are_ports(const mscclpp_user_channels_t *channels);
@@ -100,7 +100,7 @@ mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *chann
 /*
  * Open and close port channels. Between the two, the proxy executes the triggers that kernels push. The calls nest. The
  * last close waits, up to the deadline, until all pushed triggers have been executed. Kernels that push must have ended
- * before. Local.
+ * before. After a timeout or a failure of the proxy the channels count as closed. Local.
  */
 mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels);
 mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels);
@@ -119,7 +119,7 @@ mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *chan
  * Makes the proxy execute a whole list for each trigger of a port channel. The items of the list name channels of the
  * object by their indices. An item's type is DATA, SIGNAL, both, or ADD. The next trigger is executed when the puts of
  * all items have left their sources, and a flush waits for that. The list is copied. With `count` 0, triggers are puts
- * and signals again. Allowed only while the object is not open. Local.
+ * and signals again. Allowed only while the object is not open. After an error the old list or handler remains. Local.
  */
 mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channels, int index, int count,
                                                 const mscclpp_dev_request_t *items);

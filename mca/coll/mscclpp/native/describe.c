@@ -86,7 +86,6 @@ bool mca_coll_mscclpp_queued_is_known(const call_t *call)
     return (size_t)call->coll < sizeof(collectives) / sizeof(collectives[0]);
 }
 
-/* An error, such as a lack of memory, is in native->rc, and the result is then true. */
 bool mca_coll_mscclpp_queued_describe(mca_coll_mscclpp_module_t *module, const call_t *call,
                                       mca_coll_mscclpp_native_t *native)
 {

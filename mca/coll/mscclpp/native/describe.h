@@ -9,8 +9,9 @@
 bool mca_coll_mscclpp_queued_is_known(const mca_coll_mscclpp_queue_call_t *call);
 
 /*
- * Describes a queued call other than all-reduce and barrier. Returns false, on all ranks, if there is nothing to do.
- * The caller ends the description in either case.
+ * Describes a queued call other than all-reduce and barrier. Returns false, on all ranks, if there is nothing to do. An
+ * error, such as a lack of memory, is in native->rc, and the result is then true. The caller ends the description in
+ * either case.
  */
 bool mca_coll_mscclpp_queued_describe(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_queue_call_t *call,
                                       mca_coll_mscclpp_native_t *native);

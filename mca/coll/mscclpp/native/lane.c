@@ -46,10 +46,6 @@ static int find_maxima(mca_coll_mscclpp_module_t *module, uint64_t values[AGREED
                                       module->previous.allreduce_module);
 }
 
-/*
- * If the request gets no lane, module->unserved is the reason. Errors are those of the agreement, of making the team
- * and of `prepare`; *lane_p is NULL then, too.
- */
 int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device,
                                uint64_t *largest_p, mscclpp_status_t (*prepare)(mscclpp_team_t *team, void *context),
                                void *context, mca_coll_mscclpp_lane_t **lane_p)

@@ -28,7 +28,10 @@ struct mca_coll_mscclpp_lane {
  * `prepare` prepares the new team for the request. It returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if kernels
  * cannot serve the request; then there is no lane. There is no lane either if no rank passes device memory, if a rank
  * has no memory, if there are MAX_LANES lanes already, or if the communicator can have none. In these cases *lane_p is
- * NULL on all ranks. Returns an MPI error code.
+ * NULL on all ranks, module->unserved is the reason, and the result is OMPI_SUCCESS.
+ *
+ * Returns an MPI error code: that of the agreement, of making the team, or of `prepare`. After an error *lane_p is
+ * NULL, too.
  */
 int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device,
                                uint64_t *largest_p, mscclpp_status_t (*prepare)(mscclpp_team_t *team, void *context),

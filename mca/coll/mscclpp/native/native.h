@@ -80,7 +80,10 @@ void mca_coll_mscclpp_native_send(mca_coll_mscclpp_native_t *call, const void *b
 void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer, size_t count,
                                   struct ompi_datatype_t *type);
 
-/* Describe the blocks that this rank sends or receives: one for each rank, or one for each edge of a topology. */
+/*
+ * Describe the blocks that this rank sends or receives: one for each rank, or one for each edge of a topology. Without
+ * memory for that, call->rc is the error.
+ */
 void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks);
 void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks);
 

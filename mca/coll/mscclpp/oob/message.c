@@ -130,9 +130,6 @@ mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer
     return message == NULL ? MSCCLPP_ERR_NO_MEMORY : send_message(oob, message);
 }
 
-/*
- * If Open MPI cannot send, the remaining messages are not sent. Messages that have been sent stay in the list of sends.
- */
 mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, const int *members, int count,
                                                  mca_coll_mscclpp_oob_kind_t kind, uint64_t number, uint64_t call,
                                                  const void *data, size_t length)
@@ -396,7 +393,6 @@ void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number)
     }
 }
 
-/* Call with the lock held. */
 void mca_coll_mscclpp_oob_drop_before(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind, uint64_t number)
 {
     mca_coll_mscclpp_oob_message_t **link = &oob->inbox.first;

@@ -134,7 +134,8 @@ mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer
 
 /*
  * Starts to send a copy of the data to `count` ranks, except this one. `members` lists the ranks; NULL: all ranks of
- * the communicator. If there is no memory for all messages, sends none.
+ * the communicator. If there is no memory for all messages, sends none. If Open MPI cannot send one, does not send
+ * those after it.
  */
 mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, const int *members, int count,
                                                  mca_coll_mscclpp_oob_kind_t kind, uint64_t number, uint64_t call,
@@ -184,7 +185,7 @@ void mca_coll_mscclpp_oob_abstain_among(mca_coll_mscclpp_module_t *module, const
  */
 mscclpp_status_t mca_coll_mscclpp_oob_check(mca_coll_mscclpp_oob_t *oob);
 
-/* Frees the messages of `kind` in the inbox whose number is below `number`. */
+/* Frees the messages of `kind` in the inbox whose number is below `number`. The caller holds the lock. */
 void mca_coll_mscclpp_oob_drop_before(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind, uint64_t number);
 
 #endif

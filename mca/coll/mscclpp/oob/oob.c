@@ -62,8 +62,8 @@ static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
 }
 
 /*
- * An all-gather among all ranks of the communicator, with an exchange ahead of it, or NULL. All ranks begin these
- * all-gathers of a port in the same order, so the numbers are the same on all ranks.
+ * Carries out an all-gather among all ranks of the communicator, with the exchange `ahead` before it unless that is
+ * NULL. All ranks begin these all-gathers of a port in the same order, so the numbers are the same on all ranks.
  */
 static mscclpp_status_t gather_all(mca_coll_mscclpp_oob_port_t *port, const mscclpp_oob_ahead_t *ahead,
                                    const void *sendbuf, void *recvbuf, size_t length)
@@ -257,7 +257,7 @@ void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module)
     free(oob);
 }
 
-/* Errors are ignored: the caller asks again later. */
+/* Ignores errors, because the caller asks again later. */
 int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call)
 {
     mca_coll_mscclpp_oob_t *oob;

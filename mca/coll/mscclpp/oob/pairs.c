@@ -85,8 +85,8 @@ static void list_missing(const pairs_t *pairs, char *text, size_t size)
 }
 
 /*
- * At the deadline, logs the missing peers and ends the wait with MSCCLPP_ERR_TIMEOUT
- * (mca_coll_mscclpp_gather_watch_fn_t). There is no warning before it. Without a deadline it never ends the wait.
+ * Ends the wait at the deadline: logs the missing peers, and returns MSCCLPP_ERR_TIMEOUT
+ * (mca_coll_mscclpp_gather_watch_fn_t). Does not warn before that. Without a deadline, never ends the wait.
  */
 static mscclpp_status_t pairs_watch(void *state)
 {
@@ -102,7 +102,7 @@ static mscclpp_status_t pairs_watch(void *state)
     return MSCCLPP_ERR_TIMEOUT;
 }
 
-/* After an error, the communicator is kept alive for late messages, and `received` may be incomplete. */
+/* Keeps the communicator alive after an error, because messages may still come. */
 mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_port_t *port, const int *peers, int count,
                                             const void *sent, const size_t *lengths, void *received, size_t pitch)
 {

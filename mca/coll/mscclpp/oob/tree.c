@@ -449,7 +449,10 @@ static void list_late(tree_t *tree, double now, char *text, size_t size, int *fi
     }
 }
 
-/* At the deadline of the sends of the whole, logs the children that have not taken it, and ends the all-gather. */
+/*
+ * Watches the sends of the whole to the children. At the deadline, logs the children that have not taken it, and
+ * returns MSCCLPP_ERR_TIMEOUT, which ends the all-gather.
+ */
 static mscclpp_status_t watch_sends(const tree_t *tree, double now)
 {
     const double timeout = mca_coll_mscclpp_state.config.timeout;

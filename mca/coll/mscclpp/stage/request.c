@@ -223,7 +223,7 @@ static int free_request(ompi_request_t **outer)
     return rc;
 }
 
-/* A nonblocking call copies its data here. A persistent one copies at each start. */
+/* Copies in only for a nonblocking call, since a persistent request copies at each start. */
 int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call, mca_coll_mscclpp_module_t *module,
                                        struct ompi_communicator_t *comm, bool persistent,
                                        mca_coll_mscclpp_stage_request_t **request_p)
