@@ -248,9 +248,9 @@ static void init_team(mscclpp_team_t *team, const mscclpp_team_params_t *params,
  * facts are filled in even after an error, because the rank sends them in any case.
  */
 static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const mscclpp_team_params_t *params,
-                                               const mscclpp_nodes_t *nodes, mscclpp_facts_t *fact)
+                                               const mscclpp_nodes_t *nodes, mscclpp_facts_t *own_facts)
 {
-    const mscclpp_status_t status = create_own_parts(team, params, nodes, fact);
+    const mscclpp_status_t status = create_own_parts(team, params, nodes, own_facts);
     const uint32_t size = (uint32_t)team->group.size;
 
     mscclpp_protocol_t *protocol = &team->protocol;
@@ -261,18 +261,18 @@ static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const msccl
         protocol->rules = *mscclpp_rules_find(params->rules, size, team->group.on_twin);
         protocol->coll_rules = *mscclpp_rules_find_coll(params->rules, size, team->group.on_twin);
     }
-    fact->protocol_digest = mscclpp_facts_digest(protocol);
-    fact->version = MSCCLPP_FACTS_VERSION;
-    fact->ready = status == MSCCLPP_OK;
-    fact->on_twin = team->group.on_twin;
+    own_facts->protocol_digest = mscclpp_facts_digest(protocol);
+    own_facts->version = MSCCLPP_FACTS_VERSION;
+    own_facts->ready = status == MSCCLPP_OK;
+    own_facts->on_twin = team->group.on_twin;
     /*
      * Kernels of the twin run in their callers' threads and block no other thread, so threads count only if a test asks
      * for it.
      */
-    fact->concurrent = params->concurrent && (!team->group.on_twin || params->admission != NULL);
-    fact->plans = params->plans != NULL;
-    fact->blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
-    fact->team_id = mscclpp_facts_new_id(team);
+    own_facts->concurrent = params->concurrent && (!team->group.on_twin || params->admission != NULL);
+    own_facts->plans = params->plans != NULL;
+    own_facts->blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
+    own_facts->team_id = mscclpp_facts_new_id(team);
     return status;
 }
 
