@@ -130,6 +130,9 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp
  * Returns the flag (epoch) of the last packets that were sent. If a queued operation needs more flags than are left,
  * renews the flags. For other operations epoch_limit is 0, because the host has renewed the flags. Also sets
  * ctx->failed if an earlier operation gave up. Called by all threads.
+ *
+ * A kernel that uses flags calls mscclpp_dev_enter before, because a renewal stores data. A kernel without flags
+ * (`epochs` is 0) never renews them, so it may call the two functions in any order.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {

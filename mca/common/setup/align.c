@@ -10,9 +10,10 @@
 #include "mca/common/base/tool.h"
 #include "mca/common/setup/facts.h"
 #include "mca/common/setup/internal.h"
+#include "mca/common/setup/sharing.h"
 
 /* Change this number whenever the data that ranks of different nodes exchange change. */
-#define PROTOCOL_VERSION 14u
+#define PROTOCOL_VERSION 15u
 
 /* The most bytes of an address that travels with the facts. Those of most machines fit. */
 #define ADDRESS_INLINE 256u
@@ -29,11 +30,8 @@ typedef struct {
     uint32_t block_limit; /* as in mscclpp_runner_t */
     uint32_t concurrent;  /* other threads launch kernels on the same GPU */
     uint32_t blocking;    /* launches wait for kernels to end */
-    uint32_t users;       /* number of processes on the same GPU that the sender knows of */
-    uint32_t strangers;   /* number of those processes that use another server */
     uint32_t plans;       /* the sender has been given execution plans */
-    uint64_t server;      /* MPS server of the sender's GPU, as in mscclpp_gpu_info_t */
-    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
+    mscclpp_gpu_use_t use;
     uint64_t team_id;
     uint64_t exchange_size;
     uint64_t scratch_size;
@@ -110,34 +108,22 @@ static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oo
                                           const node_facts_t *facts, bool *take_turns_p)
 {
     const bool user_allows = team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_KERNELS;
-    uint32_t most_ranks = 1, most_processes = 1;   /* on one GPU: ranks; processes that a rank knows of */
-    bool take_turns = false, across_nodes = false; /* processes take turns on a GPU; ranks of two nodes share one */
-    bool may_share;
-    int rank, other;
+    const mscclpp_gpu_sharing_t sharing =
+        team->group.on_twin
+            ? (mscclpp_gpu_sharing_t){.most_ranks = 1, .most_processes = 1}
+            : mscclpp_sharing_find(&facts[0].use, sizeof(*facts), nodes->node_of, oob->size, nodes->work);
+    const uint32_t most_ranks = sharing.most_ranks, most_processes = sharing.most_processes;
+    const bool may_share = user_allows || (!sharing.take_turns && !sharing.across_nodes &&
+                                           team->protocol.shared_gpu != MSCCLPP_SHARED_GPU_STAGE);
 
-    for (rank = 0; rank < oob->size && !team->group.on_twin; ++rank) {
-        uint32_t ranks_here = 0;
-
-        for (other = 0; other < oob->size; ++other) {
-            if (memcmp(facts[rank].uuid, facts[other].uuid, sizeof(facts[rank].uuid)) == 0) {
-                ++ranks_here;
-                take_turns = take_turns ||
-                             (rank != other && (facts[rank].server == 0 || facts[rank].server != facts[other].server));
-                across_nodes = across_nodes || nodes->node_of[rank] != nodes->node_of[other];
-            }
-        }
-        take_turns = take_turns || facts[rank].strangers > 0 || (facts[rank].users > 1 && facts[rank].server == 0);
-        most_ranks = ranks_here > most_ranks ? ranks_here : most_ranks;
-        most_processes = facts[rank].users > most_processes ? facts[rank].users : most_processes;
-    }
-    may_share = user_allows || (!take_turns && !across_nodes && team->protocol.shared_gpu != MSCCLPP_SHARED_GPU_STAGE);
     if (most_ranks > 1 && !may_share) {
         mscclpp_info("%s: %u ranks%s share a GPU%s and coll_mscclpp_shared_gpu is not kernels: device buffers are "
                      "staged",
-                     oob->label, most_ranks, across_nodes ? " of several nodes" : "", take_turns ? " by turns" : "");
+                     oob->label, most_ranks, sharing.across_nodes ? " of several nodes" : "",
+                     sharing.take_turns ? " by turns" : "");
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    *take_turns_p = take_turns;
+    *take_turns_p = sharing.take_turns;
     team->runner.shares_gpu = most_ranks > 1 || most_processes > 1;
     team->runner.block_limit = team->runner.block_limit / (most_processes > most_ranks ? most_processes : most_ranks);
     team->runner.block_limit = team->runner.block_limit == 0 && !team->group.on_twin ? 1 : team->runner.block_limit;
@@ -248,11 +234,11 @@ static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_para
     own_facts->block_limit = team->runner.block_limit;
     own_facts->concurrent = team->group.concurrent;
     own_facts->blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
-    own_facts->users = team->gpu_users;
-    own_facts->strangers = team->gpu_strangers;
+    own_facts->use.users = team->gpu_users;
+    own_facts->use.strangers = team->gpu_strangers;
     own_facts->plans = params->plans != NULL;
-    own_facts->server = team->server;
-    memcpy(own_facts->uuid, team->uuid, sizeof(own_facts->uuid));
+    own_facts->use.server = team->server;
+    memcpy(own_facts->use.uuid, team->uuid, sizeof(own_facts->use.uuid));
     own_facts->exchange_size = config->exchange_size;
     own_facts->scratch_size = protocol->scratch_size;
     own_facts->protocol_digest = mscclpp_facts_digest(protocol);
