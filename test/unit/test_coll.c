@@ -30,7 +30,7 @@ static mscclpp_select_input_t gpus(uint32_t ranks)
     input.nodes = 1;
     input.all_ranks = ranks;
     input.dtype = MSCCLPP_DTYPE_UINT8;
-    input.engines = true;
+    input.may_use_engines = true;
     input.block_limit = 128;
     input.protocol = &protocol;
     input.layout = &layout;
@@ -81,7 +81,7 @@ static void test_conditions(void)
         CHECK_EQ(choose(&input, coll, 64 * MIB, true), MSCCLPP_COLL_BY_SCRATCH);
         CHECK_EQ(choose(&input, coll, 100, true), MSCCLPP_COLL_BY_PACKETS);
         input = gpus(4);
-        input.engines = false;
+        input.may_use_engines = false;
         CHECK_EQ(choose(&input, coll, 64 * MIB, true), MSCCLPP_COLL_BY_ZEROCOPY);
         /* A slot that does not hold the block. */
         input = gpus(4);

@@ -220,16 +220,16 @@ static void test_engine_sizes(mscclpp_select_input_t *input, mscclpp_protocol_t 
 {
     int i;
 
-    input->engines = true;
+    input->may_use_engines = true;
     protocol->engine_min = 30000;
     for (i = 0; i < 2; ++i) {
         input->on_twin = i != 0;
         CHECK_TEXT(selected(input, 29999), "zerocopy");
         CHECK_TEXT(selected(input, 30000), "engines");
         CHECK_TEXT(selected(input, 1000), "oneshot");
-        input->engines = false;
+        input->may_use_engines = false;
         CHECK_TEXT(selected(input, 30000), "zerocopy");
-        input->engines = true;
+        input->may_use_engines = true;
         protocol->zerocopy = 0;
         CHECK_TEXT(selected(input, 30000), "scratch");
         protocol->zerocopy = 1;
@@ -246,9 +246,9 @@ static void test_engine_sizes(mscclpp_select_input_t *input, mscclpp_protocol_t 
     input->nranks = 2;
     CHECK_TEXT(selected(input, 48 * 1024 * KIB - 1), "oneshot_put");
     CHECK_TEXT(selected(input, 48 * 1024 * KIB), "engines");
-    input->engines = false;
+    input->may_use_engines = false;
     CHECK_TEXT(selected(input, (uint64_t)1 << 30), "oneshot_put");
-    input->engines = true;
+    input->may_use_engines = true;
     protocol->put_max = 100 * 1024 * KIB;
     CHECK_TEXT(selected(input, 100 * 1024 * KIB), "oneshot_put");
     CHECK_TEXT(selected(input, 100 * 1024 * KIB + 1), "engines");
@@ -265,7 +265,7 @@ static void test_order(mscclpp_select_input_t *input, mscclpp_protocol_t *protoc
     int i;
 
     protocol->oneshot_max = protocol->twophase_max = 0;
-    input->engines = false;
+    input->may_use_engines = false;
     for (i = 0; i < 2; ++i) {
         bool ordered = true;
 
@@ -294,7 +294,7 @@ static void test_forced(mscclpp_select_input_t *input, mscclpp_protocol_t *proto
     int i;
 
     input->nranks = 3;
-    input->engines = true;
+    input->may_use_engines = true;
     for (i = 0; i < mscclpp_algo_count; ++i) {
         protocol->algorithm = i;
         CHECK_TEXT(selected(input, 1), mscclpp_algos[i]->spans_nodes ? "oneshot" : mscclpp_algos[i]->name);
@@ -322,7 +322,7 @@ static void test_refused(mscclpp_select_input_t *input, mscclpp_protocol_t *prot
     mscclpp_choice_t choice;
 
     protocol->algorithm = mscclpp_algo_find("engines");
-    input->engines = false;
+    input->may_use_engines = false;
     CHECK_TEXT(selected(input, 1000), "zerocopy");
     protocol->algorithm = -2;
     memset(&choice, 0x5a, sizeof(choice));
@@ -407,7 +407,7 @@ static void test_rules(void)
     set_rule(&protocol, 50000, "zerocopy");
     for (i = 0; i < 2; ++i) {
         input.on_twin = i != 0;
-        input.engines = true;
+        input.may_use_engines = true;
         CHECK_TEXT(selected(&input, 1), "scratch");
         CHECK_TEXT(selected(&input, 100), "scratch");
         CHECK_TEXT(selected(&input, 101), "twophase");
@@ -418,7 +418,7 @@ static void test_rules(void)
         /* Larger ones are left to the built-in table. */
         CHECK_TEXT(selected(&input, 50001), input.on_twin ? "zerocopy" : "oneshot");
         /* What cannot serve has its stand-in. */
-        input.engines = false;
+        input.may_use_engines = false;
         CHECK_TEXT(selected(&input, 30001), "zerocopy");
         protocol.zerocopy = 0;
         CHECK_TEXT(selected(&input, 30001), "scratch");

@@ -143,7 +143,7 @@ static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layou
     input.protocol = protocol;
     input.layout = layout;
     input.on_twin = on_twin;
-    input.engines = true;
+    input.may_use_engines = true;
     input.ll128 = ll128;
     input.block_limit = on_twin ? 0 : block_limit;
     sweep.input = &input;
@@ -155,7 +155,7 @@ static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layou
                 mscclpp_status_t status = mscclpp_select_shape(&input, mscclpp_algos[algo], &choice);
 
                 sweep.algo = mscclpp_algos[algo]->name;
-                if (mscclpp_algos[algo]->engines) {
+                if (mscclpp_algos[algo]->uses_engines) {
                     mscclpp_engine_plan_t plan;
 
                     expect(&sweep,

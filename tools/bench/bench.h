@@ -349,7 +349,7 @@ typedef struct bench_contender {
  */
 bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll);
 bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, const bench_coll_t *coll,
-                                          bool stream);
+                                          bool in_stream);
 
 /*
  * Make a contender of MPI's nonblocking or persistent calls, or of the extension library's queued calls. The name of a

@@ -74,15 +74,16 @@ static bool finish_stream(bench_contender_t *contender)
     return succeeded(contender, contender->env->gpu->stream_sync(contender->env->stream));
 }
 
-bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, const bench_coll_t *coll, bool stream)
+bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, const bench_coll_t *coll,
+                                          bool in_stream)
 {
-    bench_contender_t contender = {.name = stream                            ? "mscclpp_allreduce_enqueue"
+    bench_contender_t contender = {.name = in_stream                         ? "mscclpp_allreduce_enqueue"
                                            : MSCCLPP_COLL_LAST == coll->coll ? "mscclpp_allreduce"
                                                                              : "mscclpp_collective",
                                    .env = env,
                                    .team = team,
-                                   .call = stream ? call_stream : call_library,
-                                   .finish = stream ? finish_stream : NULL};
+                                   .call = in_stream ? call_stream : call_library,
+                                   .finish = in_stream ? finish_stream : NULL};
 
     return contender;
 }

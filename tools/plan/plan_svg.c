@@ -131,7 +131,7 @@ static void draw_arrows(FILE *out, const mscclpp_plan_t *plan, const mscclpp_pla
                 "stroke-opacity=\"0.6\" marker-end=\"url(#head)\"/>\n",
                 LEFT + arrow->sent * scale, row_top(plan, arrow->from_rank, arrow->from_block) + ROW_HEIGHT / 2,
                 LEFT + arrow->comes * scale, row_top(plan, arrow->to_rank, arrow->to_block) + ROW_HEIGHT / 2,
-                arrow->packet ? "#8050a0" : "#a05000");
+                arrow->is_packet ? "#8050a0" : "#a05000");
     }
 }
 

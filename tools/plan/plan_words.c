@@ -220,7 +220,7 @@ void plan_tool_head(FILE *out, const mscclpp_plan_t *plan)
 
     fprintf(out, "%s: %s on %u rank%s, %s, protocol %s%s%s\n", plan->name,
             mscclpp_plan_collective_name(plan->collective), plan->rank_count, plan->rank_count == 1 ? "" : "s",
-            plan->in_place ? "in place" : "out of place", plan->packets ? "LL" : "Simple",
+            plan->in_place ? "in place" : "out of place", plan->uses_packets ? "LL" : "Simple",
             plan->halves ? ", scratch in halves" : "", plan->reuse ? ", one scratch for all buffers" : "");
     fprintf(out, "messages of %llu to %llu bytes, alignment %u, %u threads a block\n",
             (unsigned long long)plan->min_bytes, (unsigned long long)plan->max_bytes, plan->alignment, plan->threads);

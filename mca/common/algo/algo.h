@@ -149,12 +149,12 @@ typedef struct {
     bool is_one_host;        /* with several nodes: all of them are on one host, and exchange through its memory */
     bool hosts_can_meet;     /* with several nodes: the hosts of all nodes can meet before a kernel starts */
     mscclpp_dtype_t dtype;
-    bool on_twin;  /* the kernels run on the host twin */
-    bool one_gpu;  /* all ranks are on one GPU, and exchange data through its memory */
-    bool in_place; /* the caller passed MPI_IN_PLACE */
-    bool engines;  /* copy engines may serve this call */
-    bool ll128;    /* the team's links deliver a line of 128 bytes as a whole */
-    bool queued;   /* the call is queued in a stream, on all ranks. No lingering kernel serves it. */
+    bool on_twin;         /* the kernels run on the host twin */
+    bool one_gpu;         /* all ranks are on one GPU, and exchange data through its memory */
+    bool in_place;        /* the caller passed MPI_IN_PLACE */
+    bool may_use_engines; /* copy engines may serve this call */
+    bool ll128;           /* the team's links deliver a line of 128 bytes as a whole */
+    bool queued;          /* the call is queued in a stream, on all ranks. No lingering kernel serves it. */
     /*
      * The host does not wait for the kernel. So the kernel must not depend on the host: between nodes the proxy has a
      * thread. Within one node, kernels work without exchanges of the hosts, except for exchanges that map buffers.
@@ -191,7 +191,7 @@ struct mscclpp_algo {
                            cannot be mapped, `fallback` runs */
     bool sends_packets; /* between nodes: data is sent as packets, not as tiles with signals */
     bool spans_nodes;   /* for ranks on several nodes only; if this algorithm cannot run, `fallback` runs */
-    bool engines;       /* copy engines move the data (mca/common/engine/engine.h); if they cannot, `fallback` runs */
+    bool uses_engines;  /* copy engines move the data (mca/common/engine/engine.h); if they cannot, `fallback` runs */
     const mscclpp_algo_t *fallback; /* serves calls that this algorithm cannot serve; NULL: there is none */
     uint32_t pattern;               /* for ranks on several nodes: mscclpp_dev_nodes_pattern_t */
 

@@ -153,7 +153,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint
         choice->nblocks = choice->nthreads = 0; /* no kernel runs */
         choice->epochs = 0;
         choice->kernel = MSCCLPP_KERNEL_LAST;
-        return !combines && input->engines;
+        return !combines && input->may_use_engines;
     default:
         return shape_scratch(input, block_bytes, choice);
     }

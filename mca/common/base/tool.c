@@ -13,7 +13,7 @@ extern char **environ;
  */
 static const struct {
     const char *beginning; /* of an environment entry, NAME=VALUE */
-    bool blocks;           /* the tool makes each launch wait for its kernel */
+    bool blocks_launches;  /* the tool makes each launch wait for its kernel */
 } traces[] = {
     {"CUDA_INJECTION64_PATH=", false},     {"CUDA_LAUNCH_BLOCKING=1", true},   {"CUDBG_", false},
     {"NSYS_PROFILING_SESSION_ID=", false}, {"NV_COMPUTE_PROFILER_", true},     {"NV_CUDA_START_SUSPENDED=1", false},
@@ -49,7 +49,7 @@ static bool has_trace(bool only_blocking)
 {
     for (char **entry = environ; entry != NULL && *entry != NULL; ++entry) {
         for (size_t i = 0; i < sizeof(traces) / sizeof(traces[0]); ++i) {
-            if ((traces[i].blocks || !only_blocking) &&
+            if ((traces[i].blocks_launches || !only_blocking) &&
                 strncmp(*entry, traces[i].beginning, strlen(traces[i].beginning)) == 0) {
                 return true;
             }

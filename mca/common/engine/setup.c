@@ -242,18 +242,19 @@ static mscclpp_status_t decline(mscclpp_group_t *group)
 {
     mscclpp_board_buffers_t *own_buffers = mscclpp_group_begin_exchange(group);
     mscclpp_status_t status;
-    bool all;
+    bool all_succeeded;
 
     own_buffers->exportable = 0;
     status = mscclpp_group_meet_exchange(group, "set-up of copy engines", 0);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_group_end_exchange(group, "vote on copy engines", 0, false, &all);
+        status = mscclpp_group_end_exchange(group, "vote on copy engines", 0, false, &all_succeeded);
     }
     if (status == MSCCLPP_OK) {
         mscclpp_group_begin_exchange(group);
         status = mscclpp_group_meet_exchange(group, "end of copy engines", 0);
     }
-    return status == MSCCLPP_OK ? mscclpp_group_end_exchange(group, "end of copy engines", 0, true, &all) : status;
+    return status == MSCCLPP_OK ? mscclpp_group_end_exchange(group, "end of copy engines", 0, true, &all_succeeded)
+                                : status;
 }
 
 mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol, const void *process,

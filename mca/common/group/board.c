@@ -93,11 +93,11 @@ static bool is_device_call(const mscclpp_group_t *group, uint64_t word, uint64_t
     return word == mscclpp_group_call_word(group, call, MSCCLPP_CALL_DEVICE);
 }
 
-bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *device_p)
+bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *on_device_p)
 {
     const uint64_t word = mscclpp_board_load(&group->board[0].decided);
 
-    *device_p = is_device_call(group, word, call);
+    *on_device_p = is_device_call(group, word, call);
     return word / CALL_KINDS >= board_number(group, call);
 }
 
@@ -117,15 +117,15 @@ bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline)
 }
 
 /* The first exchange wins, so all ranks serve the call in the same way. */
-bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device)
+bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool on_device)
 {
     uint64_t *word = &group->board[0].decided;
-    const uint64_t own_word = mscclpp_group_call_word(group, call, device ? MSCCLPP_CALL_DEVICE : MSCCLPP_CALL_HOST);
+    const uint64_t own_word = mscclpp_group_call_word(group, call, on_device ? MSCCLPP_CALL_DEVICE : MSCCLPP_CALL_HOST);
     uint64_t seen = mscclpp_board_load(word);
 
     while (seen / CALL_KINDS < board_number(group, call)) {
         if (__atomic_compare_exchange_n(word, &seen, own_word, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-            return device;
+            return on_device;
         }
     }
     return is_device_call(group, seen, call);

@@ -159,11 +159,11 @@ bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t c
 
 /*
  * Decide how a call is served; see mscclpp_team_decide. mscclpp_group_decide returns true if call `call` is served as a
- * call on device buffers. The first rank that decides proposes this by `device`, and later ranks get its decision.
- * mscclpp_group_is_decided returns true if some rank has decided, and then stores the decision in *device_p.
+ * call on device buffers. The first rank that decides proposes this by `on_device`, and later ranks get its decision.
+ * mscclpp_group_is_decided returns true if some rank has decided, and then stores the decision in *on_device_p.
  */
-bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device);
-bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *device_p);
+bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool on_device);
+bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *on_device_p);
 
 /*
  * Returns true for the first rank of the node that asks in the current call. If all ranks are on one node, that rank

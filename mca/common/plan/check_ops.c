@@ -145,7 +145,7 @@ static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, 
     uint32_t count = group != NULL ? group->count : 1;
 
     /* Packets take twice the bytes of their data. Plans of protocol LL have a scratch of twice the size for this. */
-    if (are_packets && !plan->packets) {
+    if (are_packets && !plan->uses_packets) {
         end *= 2;
     }
     for (uint32_t i = 0; i < count; ++i) {
@@ -154,7 +154,7 @@ static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, 
         if (end > plan->ranks[rank_number].chunks[item->type]) {
             return refuse(state, "chunk-range", "chunks %u to %llu%s of the %s of rank %u, which has %u", item->index,
                           (unsigned long long)item->index + item->size - 1,
-                          are_packets && !plan->packets ? ", as packets of twice the size," : "",
+                          are_packets && !plan->uses_packets ? ", as packets of twice the size," : "",
                           mscclpp_plan_buffer_name(item->type), rank_number,
                           plan->ranks[rank_number].chunks[item->type]);
         }

@@ -339,16 +339,15 @@ static void join_copies(fusion_t *fusion, uint32_t begin, uint32_t end)
 }
 
 /*
- * Writes the targets of a step into `to`. Takes only targets with packets, or only those with plain data. Returns their
- * number.
+ * Writes the targets of a step into `to`: only those with packets, or only those with plain data. Returns their number.
  */
-static uint32_t put_targets(const fusion_t *fusion, uint32_t step_number, bool packets, mscclpp_dev_plan_item_t *to)
+static uint32_t put_targets(const fusion_t *fusion, uint32_t step_number, bool as_packets, mscclpp_dev_plan_item_t *to)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
     uint32_t count = 0;
 
     for (uint32_t i = step->items + step->sources; i < step->items + step->sources + step->targets; ++i) {
-        if (!fusion->is_dead[i] && (fusion->items[i].packets != 0) == packets) {
+        if (!fusion->is_dead[i] && (fusion->items[i].packets != 0) == as_packets) {
             to[count++] = fusion->items[i];
         }
     }

@@ -174,7 +174,7 @@ static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscc
     mscclpp_plan_file_t *file = survey->file;
     const mscclpp_plan_group_t *group;
 
-    file->multicast = file->multicast || item->where == MSCCLPP_PLAN_MULTICAST;
+    file->uses_multicast = file->uses_multicast || item->where == MSCCLPP_PLAN_MULTICAST;
     survey->has_packets = survey->has_packets || are_packets;
     survey->has_plain_scratch = survey->has_plain_scratch || (!are_packets && item->type == MSCCLPP_PLAN_SCRATCH);
     if (item->type != MSCCLPP_PLAN_SCRATCH) {
@@ -472,7 +472,7 @@ int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file
 
 const char *mscclpp_plan_library_misfit(const mscclpp_plan_file_t *file, bool on_twin)
 {
-    return file->multicast && !on_twin ? "its switch channels need multicast, which is not used on GPUs" : NULL;
+    return file->uses_multicast && !on_twin ? "its switch channels need multicast, which is not used on GPUs" : NULL;
 }
 
 /* Returns true if the report has a finding by this rule. The rule may be that of a fault or of a note. */

@@ -36,7 +36,7 @@ typedef struct {
     bool packets_may_order_stores; /* packets may have to order other stores; only a simulation can tell */
     bool packets_order_stores;     /* packets have to order other stores, as far as mscclpp_plan_library_prove knows */
     bool only_min_or_max;          /* the plan serves only the operation `reduce`, which is min or max */
-    bool multicast;                /* the plan has operations on switch channels */
+    bool uses_multicast;           /* the plan has operations on switch channels */
     mscclpp_plan_reduce_t reduce;  /* valid if `only_min_or_max` is set */
     mscclpp_plan_prove_t proven;   /* how much mscclpp_plan_library_prove has proven */
 } mscclpp_plan_file_t;

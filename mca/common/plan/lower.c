@@ -575,7 +575,7 @@ uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk, 
                          ? plan->ranks[rank_number].chunks[MSCCLPP_PLAN_SCRATCH]
                          : max_chunks;
     }
-    bytes = max_chunks * chunk * (plan->packets ? 2 : 1);
+    bytes = max_chunks * chunk * (plan->uses_packets ? 2 : 1);
     *half_p = plan->halves ? bytes : 0;
     return plan->halves ? 2 * bytes : bytes;
 }

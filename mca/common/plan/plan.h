@@ -188,7 +188,7 @@ typedef struct {
 typedef struct {
     char *name;
     mscclpp_plan_collective_t collective;
-    bool packets; /* the protocol is LL, which takes twice the scratch */
+    bool uses_packets; /* the protocol is LL, which takes twice the scratch */
     bool in_place;
     bool reuse;                    /* "reuse_resources": peers and proxies access only the scratch */
     bool halves;                   /* the scratch has two halves, which launches use in turn */

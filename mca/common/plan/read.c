@@ -393,7 +393,7 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     if (!mscclpp_plan_read_choice(reader, root, "the plan", "protocol", protocols, &choice)) {
         return false;
     }
-    plan->packets = choice == 1;
+    plan->uses_packets = choice == 1;
     if (!read_flag(reader, root, "inplace", true, &plan->in_place) ||
         !read_flag(reader, root, "reuse_resources", false, &plan->reuse) ||
         !read_flag(reader, root, "use_double_scratch_buffer", false, &plan->halves) ||

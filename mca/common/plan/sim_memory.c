@@ -53,7 +53,7 @@ bool mscclpp_sim_layout(mscclpp_sim_t *sim)
 
         mscclpp_sim_get_shape(plan, rank_number, &in_chunks, &out_chunks);
         scratch *= sim->wrap_cells > 0 ? sim->wrap_cells : sim->cells_per_chunk;
-        scratch *= (plan->packets ? 2 : 1) * (plan->halves ? 2 : 1);
+        scratch *= (plan->uses_packets ? 2 : 1) * (plan->halves ? 2 : 1);
         rank->cells[MSCCLPP_PLAN_INPUT] = in_chunks * sim->cells_per_chunk;
         rank->cells[MSCCLPP_PLAN_OUTPUT] = out_chunks * sim->cells_per_chunk;
         rank->cells[MSCCLPP_PLAN_SCRATCH] = scratch;

@@ -144,5 +144,5 @@ void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, doubl
                                                                  .to_block = sim->blocks[to].block,
                                                                  .sent = sent,
                                                                  .comes = comes,
-                                                                 .packet = is_packet};
+                                                                 .is_packet = is_packet};
 }

@@ -332,7 +332,7 @@ static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool
      * allocation of the engines' memory. They wait for one kernel of another team at most, and all ranks have arrived
      * in that kernel.
      */
-    team->engines = !team->runner.shares_gpu && is_whole && !mscclpp_facts_any_blocking(team, facts);
+    team->may_use_engines = !team->runner.shares_gpu && is_whole && !mscclpp_facts_any_blocking(team, facts);
 }
 
 /*

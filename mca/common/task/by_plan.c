@@ -33,7 +33,7 @@ typedef struct {
     char *in, *out;                   /* the memory that the plan works on */
     mscclpp_gpu_stream_t *app_stream; /* the stream in which the call is queued; NULL: the host waits for the call */
     void *input_copy;                 /* a copy of the input, freed at the end; NULL: there is none */
-    bool apart;                       /* the call takes the way through the plan's own memory */
+    bool goes_apart;                  /* the call takes the way through the plan's own memory */
     const char *peer_in[MSCCLPP_DEV_MAX_RANKS]; /* by rank: its input as an address here, or, on another node, its place
                                                    there */
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
@@ -184,7 +184,7 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
     /*
      * A lingering kernel receives only this rank's new buffers, so it cannot serve a plan that works on other memory.
      */
-    args->lasting = plan->file->shares_buffers || run->apart ? NULL : plan->lasting;
+    args->lasting = plan->file->shares_buffers || run->goes_apart ? NULL : plan->lasting;
     launch.nthreads = count_threads(run);
     if (run->app_stream != NULL) {
         args->common.release = MSCCLPP_DEV_RELEASE_DEVICE;
@@ -195,7 +195,7 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
                   team->group.oob.label, team->group.collective, (unsigned long long)run->call->call, plan->file->label,
                   (unsigned long long)run->call->bytes, args->common.dtype, args->common.op,
                   (unsigned long long)run->chunk, launch.nblocks, launch.nthreads,
-                  run->apart ? ", by memory of its own" : "", run->app_stream != NULL ? ", queued" : "");
+                  run->goes_apart ? ", by memory of its own" : "", run->app_stream != NULL ? ", queued" : "");
     return team->fabric != NULL ? launch_on_nodes(run, &launch)
                                 : mscclpp_runner_launch(&team->runner, run->app_stream, &launch, plan->file->label);
 }
@@ -233,7 +233,7 @@ static mscclpp_status_t run_apart(plan_run_t *run)
     uint64_t in_offset, out_offset;
     mscclpp_status_t status;
 
-    run->apart = true;
+    run->goes_apart = true;
     for (int rank = 0; rank < team->group.oob.size; ++rank) {
         /* In place, input and output are one buffer. The smaller of the two is this rank's block of the larger one. */
         in_offset = room->in;

@@ -72,21 +72,21 @@ uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task)
  * Returns the bytes from the start of the buffer to the end of its last block. Empty blocks do not count. The output of
  * a collective that combines blocks is a single result.
  */
-uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input)
+uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool of_input)
 {
     const bool combines = MSCCLPP_DEV_COMBINES(task->pattern);
-    uint64_t span = !input && combines ? mscclpp_coll_result_bytes(task) : 0; /* a result begins with the output */
+    uint64_t span = !of_input && combines ? mscclpp_coll_result_bytes(task) : 0; /* a result begins with the output */
     int peer;
 
-    for (peer = 0; peer < task->ranks && (input || !combines); ++peer) {
+    for (peer = 0; peer < task->ranks && (of_input || !combines); ++peer) {
         const mscclpp_dev_block_t block =
-            input ? mscclpp_coll_send_block(task, peer) : mscclpp_coll_recv_block(task, peer);
+            of_input ? mscclpp_coll_send_block(task, peer) : mscclpp_coll_recv_block(task, peer);
 
         if (block.bytes > 0 && block.offset + block.bytes > span) {
             span = block.offset + block.bytes;
         }
     }
-    if (input && (task->pattern == MSCCLPP_DEV_SCAN || task->pattern == MSCCLPP_DEV_EXSCAN)) {
+    if (of_input && (task->pattern == MSCCLPP_DEV_SCAN || task->pattern == MSCCLPP_DEV_EXSCAN)) {
         span = task->bytes; /* the input of the last rank is read, too */
     }
     return span;

@@ -43,7 +43,7 @@ static mscclpp_status_t choose_with(mscclpp_coll_task_t *task, mscclpp_layout_t 
     input.early = true;
     input.replayed = true;
     input.is_size_unknown = has_unknown_size(task);
-    input.engines = false;
+    input.may_use_engines = false;
     input.block_limit = task->team->runner.queue_blocks;
     if (layout != NULL) {
         mscclpp_team_describe_grown(task->team, false, layout, &input);

@@ -81,7 +81,7 @@ uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task);
  * Returns the number of bytes from the start of the input, or of the output if `input` is false, to the end of its last
  * block; 0: the buffer is not used.
  */
-uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input);
+uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool of_input);
 
 /* Returns part `index` of `count` parts of `bytes` bytes. All parts but the last one consist of whole units. */
 mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count);

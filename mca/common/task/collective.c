@@ -64,7 +64,7 @@ void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtyp
     input->nranks = (uint32_t)team->group.size;
     input->on_twin = team->group.on_twin;
     input->one_gpu = team->one_gpu;
-    input->engines = team->engines && dtype < MSCCLPP_DTYPE_SHORT_INT;
+    input->may_use_engines = team->may_use_engines && dtype < MSCCLPP_DTYPE_SHORT_INT;
     input->block_limit = team->runner.block_limit;
     input->protocol = &team->protocol;
     input->layout = mscclpp_team_layout(team);
@@ -430,7 +430,7 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_selec
         task->strided = task->strided && needs_mapping(task);
     }
     if (status == MSCCLPP_OK && task->strided) {
-        input->engines = false;
+        input->may_use_engines = false;
         status = mscclpp_coll_choose(task, input, true);
     }
     if (status == MSCCLPP_OK && needs_lost_scratch(task, input)) {

@@ -15,7 +15,7 @@ uint64_t mscclpp_links_max(const mscclpp_team_t *team)
 }
 
 mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes, uint32_t rounds,
-                                   bool get, double *seconds_p)
+                                   bool by_get, double *seconds_p)
 {
     mscclpp_dev_ring_args_t args;
     mscclpp_dev_launch_t launch;
@@ -51,7 +51,7 @@ mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *o
     args.common.out = out;
     args.common.bytes = bytes;
     args.rounds = rounds;
-    args.get = get;
+    args.get = by_get;
     /* All blocks must run at the same time, because each waits for the block with the same number on a neighbour. */
     blocks = blocks == 0 ? 1 : blocks;
     blocks = blocks > MSCCLPP_DEV_CHANNEL_BLOCKS ? MSCCLPP_DEV_CHANNEL_BLOCKS : blocks;

@@ -6,8 +6,8 @@
 
 /*
  * Runs `rounds` rounds around the ring. In each round, every rank puts `bytes` bytes from `in` into the next rank's
- * memory, or with `get` copies them from it. Then it waits for its neighbour. `out` receives the data of the last
- * round: the input of the previous rank, or with `get` of the next rank.
+ * memory, or with `by_get` copies them from it. Then it waits for its neighbour. `out` receives the data of the last
+ * round: the input of the previous rank, or with `by_get` of the next rank.
  *
  * Blocking and collective. All arguments except the buffers must be equal on all ranks. *seconds_p is the time from
  * before the ranks meet to the end of the kernel. If the team's scratch is too small for the bytes, it first grows to
@@ -16,7 +16,7 @@
  * team.
  */
 mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes, uint32_t rounds,
-                                   bool get, double *seconds_p);
+                                   bool by_get, double *seconds_p);
 
 /* Returns the largest `bytes` of a ring with the current scratch of the team: half of its bulk area. */
 uint64_t mscclpp_links_max(const mscclpp_team_t *team);

@@ -102,7 +102,7 @@ static mscclpp_status_t launch(mscclpp_task_t *task)
                   task->team->group.oob.label, (unsigned long long)task->args->call, task->choice.algo->name,
                   (unsigned long long)task->bytes, args->dtype, args->op, launch.nblocks, launch.nthreads,
                   launch.kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128 ? ", LL128" : "");
-    if (task->choice.algo->engines) {
+    if (task->choice.algo->uses_engines) {
         mscclpp_status_t status = MSCCLPP_OK;
 
         mscclpp_fiber_close(); /* the calling thread feeds the engines */

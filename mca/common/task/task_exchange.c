@@ -25,9 +25,9 @@ mscclpp_status_t mscclpp_task_choose(mscclpp_task_t *task, mscclpp_select_input_
     input->on_twin = team->group.on_twin;
     input->one_gpu = team->one_gpu;
     /* Engines copy ranges of bytes, including padding, and the host must wait in the call for them. */
-    input->engines = team->engines && task->app_stream == NULL && mscclpp_task_is_dense(task->args->dtype) &&
-                     (team->engine == NULL || team->engine->is_usable) &&
-                     (!task->args->early || team->protocol.algorithm >= 0);
+    input->may_use_engines =
+        team->may_use_engines && task->app_stream == NULL && mscclpp_task_is_dense(task->args->dtype) &&
+        (team->engine == NULL || team->engine->is_usable) && (!task->args->early || team->protocol.algorithm >= 0);
     input->ll128 = team->ll128;
     input->queued = task->app_stream != NULL;
     input->early = task->args->early || team->runner.serves_queue;
@@ -47,7 +47,7 @@ static mscclpp_status_t choose_without_engines(mscclpp_task_t *task, const msccl
 {
     mscclpp_select_input_t other_input = *input;
 
-    other_input.engines = false;
+    other_input.may_use_engines = false;
     return mscclpp_select_allreduce(&other_input, &task->choice);
 }
 
@@ -163,10 +163,10 @@ mscclpp_status_t mscclpp_task_exchange(mscclpp_task_t *task, mscclpp_select_inpu
     if (task->team->runner.serves_queue && task->choice.algo->maps_buffers) {
         return use_mapped(task, input);
     }
-    if (task->choice.algo->engines) {
+    if (task->choice.algo->uses_engines) {
         status = prepare_engines(task, input);
     }
-    if (status != MSCCLPP_OK || !task->choice.algo->maps_buffers || task->choice.algo->engines) {
+    if (status != MSCCLPP_OK || !task->choice.algo->maps_buffers || task->choice.algo->uses_engines) {
         return status;
     }
     status = task->args->early

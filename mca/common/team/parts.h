@@ -62,7 +62,7 @@ struct mscclpp_team {
     mscclpp_team_stream_t *streams; /* the application's streams that a team for queued operations has seen */
     bool has_older_graphs; /* graphs may have queued operations that were captured before the scratch has grown */
 
-    bool engines;               /* copy engines may serve calls; equal on all ranks */
+    bool may_use_engines;       /* copy engines may serve calls; equal on all ranks */
     mscclpp_engine_t *engine;   /* NULL before the first call that copy engines serve */
     bool calls_one_at_a_time;   /* one team of this process at a time calls, or has its slot: they may share memory */
     mscclpp_team_plan_t *plans; /* execution plans of the team; see team/plans.h */

@@ -59,14 +59,15 @@ static uint64_t room_chunk(const mscclpp_plan_file_t *file, uint64_t chunk)
 }
 
 /*
- * Computes the places of the parts of a room, equally on all ranks. room->chunk and room->areas must be set.
+ * Computes the places of the parts of a room, equally on all ranks. room->chunk and room->has_areas must be set.
  * *local_offset_p: where the last part begins, which only this rank uses; its size, not known here, may differ between
  * ranks.
  */
 static void lay_out(const mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t *local_offset_p)
 {
     const mscclpp_plan_file_t *file = plan->file;
-    const uint64_t area = room->areas ? round_up(most_blocks(file) * file->chunks * room->chunk, AREA_ALIGNMENT) : 0;
+    const uint64_t area =
+        room->has_areas ? round_up(most_blocks(file) * file->chunks * room->chunk, AREA_ALIGNMENT) : 0;
 
     room->scratch = round_up((uint64_t)file->channels * sizeof(uint64_t), AREA_ALIGNMENT);
     room->in =
@@ -264,10 +265,10 @@ static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool needs
     const mscclpp_plan_room_t *room = &plan->room;
     uint64_t half;
 
-    if (room->base == NULL || (needs_areas && !room->areas)) {
+    if (room->base == NULL || (needs_areas && !room->has_areas)) {
         return false;
     }
-    if (!room->areas && mscclpp_plan_scratch_bytes(plan->file->plan, 1, &half) == 0) {
+    if (!room->has_areas && mscclpp_plan_scratch_bytes(plan->file->plan, 1, &half) == 0) {
         return true; /* nothing in the room depends on the size of chunks */
     }
     return plan->file->mixes_packets ? chunk == room->chunk : chunk <= room->chunk;
@@ -450,7 +451,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     /* No smaller than the room so far, unless the plan needs a room for exactly this size. */
     attempt.room.chunk =
         room_chunk(plan->file, chunk > plan->room.chunk || plan->file->mixes_packets ? chunk : plan->room.chunk);
-    attempt.room.areas = needs_areas || plan->room.areas;
+    attempt.room.has_areas = needs_areas || plan->room.has_areas;
     status = exchange_room(team, plan, &attempt);
     if (status == MSCCLPP_OK) {
         status = free_unused_rooms(team, plan, chunk, &attempt);
@@ -487,7 +488,8 @@ mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
         /* There is room for the largest message that the plan is for, but not for more than QUEUED_MAX bytes. */
         const uint64_t message = file->plan->max_bytes < QUEUED_MAX ? file->plan->max_bytes : QUEUED_MAX;
         const uint64_t ranks = file->plan->collective == MSCCLPP_PLAN_ALLREDUCE ? 1 : (uint64_t)team->group.oob.size;
-        mscclpp_plan_room_t room = {.chunk = round_up(message / ranks / file->chunks + 1, file->unit), .areas = true};
+        mscclpp_plan_room_t room = {.chunk = round_up(message / ranks / file->chunks + 1, file->unit),
+                                    .has_areas = true};
 
         lay_out(plan, &room, &shared_bytes);
         /* These conditions are equal on all ranks. Plans that programs run by their names are never queued. */

@@ -23,7 +23,7 @@ typedef struct {
     mscclpp_dev_port_channel_t *ports; /* this rank's port channels, as the plan numbers them; zeroed if the peer is on
                                           this node */
     uint64_t chunk;                    /* the largest chunk for which the room has space, in bytes */
-    bool areas;                        /* the room has areas for input and output */
+    bool has_areas;                    /* the room has areas for input and output */
     uint64_t scratch, in, out;         /* offsets in the room, in bytes */
     uint64_t half;                     /* as in mscclpp_dev_plan_args_t */
 } mscclpp_plan_room_t;

@@ -346,12 +346,12 @@ int mscclpp_team_find_device_rank(mscclpp_team_t *team, uint64_t call)
     return mscclpp_group_find_device_rank(&team->group, call);
 }
 
-bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *device_p)
+bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *on_device_p)
 {
-    return mscclpp_group_is_decided(&team->group, call, device_p);
+    return mscclpp_group_is_decided(&team->group, call, on_device_p);
 }
 
-bool mscclpp_team_decide(mscclpp_team_t *team, uint64_t call, bool device)
+bool mscclpp_team_decide(mscclpp_team_t *team, uint64_t call, bool on_device)
 {
-    return mscclpp_group_decide(&team->group, call, device);
+    return mscclpp_group_decide(&team->group, call, on_device);
 }

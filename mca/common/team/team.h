@@ -97,14 +97,14 @@ int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, msccl
 
 /*
  * Decides for all ranks of this node whether call `call`, of a collective other than all-reduce, is served as a call on
- * device buffers. The first rank that arrives decides, by the kind of its own buffers (`device`), and the others follow
- * it. So ranks that pass different kinds of memory, as a root and its peers may, take the same path. Returns the
+ * device buffers. The first rank that arrives decides, by the kind of its own buffers (`on_device`), and the others
+ * follow it. So ranks that pass different kinds of memory, as a root and its peers may, take the same path. Returns the
  * decision.
  */
-bool mscclpp_team_decide(mscclpp_team_t *team, uint64_t call, bool device);
+bool mscclpp_team_decide(mscclpp_team_t *team, uint64_t call, bool on_device);
 
-/* Returns true if a rank has decided how call `call` is served. *device_p is then the decision. */
-bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *device_p);
+/* Returns true if a rank has decided how call `call` is served. *on_device_p is then the decision. */
+bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *on_device_p);
 
 /*
  * Returns true while some rank of this node has not reached call `call` and no rank has announced the kind of its

@@ -76,13 +76,13 @@ __attribute__((format(printf, 2, 3))) static void report(const search_t *search,
     }
 }
 
-/* Returns true if the time is over or the caller has asked to stop, and notes it in the front. */
+/* Returns true if the time is is_over or the caller has asked to stop, and notes it in the front. */
 static bool stop_if_over(search_t *search)
 {
-    bool over = mscclpp_now() > search->end || (search->options->stop != NULL && *search->options->stop != 0);
+    bool is_over = mscclpp_now() > search->end || (search->options->stop != NULL && *search->options->stop != 0);
 
-    search->front->stopped = search->front->stopped || over;
-    return over;
+    search->front->stopped = search->front->stopped || is_over;
+    return is_over;
 }
 
 /* Finds the least rounds for each chunk among points of at most `steps` steps. Returns false if there are none. */

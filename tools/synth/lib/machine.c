@@ -31,11 +31,11 @@ bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t belo
 }
 
 /*
- * Adds a group of links. It gets the links that lead out of a set of ranks (or into it, if `out` is false) and are
- * marked in `is_limited`. Adds nothing if there are fewer than two such links, or already SYNTH_MAX_GROUPS groups.
- * Returns false if memory runs out.
+ * Adds a group of links: those that lead out of a set of ranks (or into it, if `outward` is false) and are marked in
+ * `is_limited`. Adds nothing if there are fewer than two such links, or already SYNTH_MAX_GROUPS groups. Returns false
+ * if memory runs out.
  */
-static bool add_border(synth_topology_t *topology, const char *name, uint64_t set, bool out, const bool *is_limited,
+static bool add_border(synth_topology_t *topology, const char *name, uint64_t set, bool outward, const bool *is_limited,
                        int capacity)
 {
     static const char *const ways[] = {"into", "out of"};
@@ -46,11 +46,11 @@ static bool add_border(synth_topology_t *topology, const char *name, uint64_t se
         bool from_inside = (set >> topology->links[i].from & 1) != 0,
              to_inside = (set >> topology->links[i].to & 1) != 0;
 
-        if (is_limited[i] && from_inside == out && to_inside == !out) {
+        if (is_limited[i] && from_inside == outward && to_inside == !outward) {
             links[count++] = i;
         }
     }
-    snprintf(text, sizeof(text), "%s %.50s", ways[out], name);
+    snprintf(text, sizeof(text), "%s %.50s", ways[outward], name);
     return count < 2 || topology->group_count == SYNTH_MAX_GROUPS ||
            synth_topology_group(topology, text, capacity, links, count);
 }

@@ -15,23 +15,24 @@ static void add_both(synth_topology_t *topology, int rank, int other, int capaci
 }
 
 /*
- * Adds a group of links. It gets the links that lead out of a rank (or into it, if `out` is false) and connect it with
- * ranks of the set `others`. `what` begins the group's name. If there are no such links, adds nothing. Returns false if
- * memory runs out.
+ * Adds a group of links: those that lead out of a rank (or into it, if `outward` is false) and connect it with ranks of
+ * the set `others`. `what` begins the group's name. If there are no such links, adds nothing. Returns false if memory
+ * runs out.
  */
-static bool add_port(synth_topology_t *topology, const char *what, int rank, bool out, uint64_t others, int capacity)
+static bool add_port(synth_topology_t *topology, const char *what, int rank, bool outward, uint64_t others,
+                     int capacity)
 {
     int links[SYNTH_MAX_RANKS], count = 0;
     char name[SYNTH_NAME];
 
     for (int i = 0; i < topology->ranks; ++i) {
-        int link = out ? topology->link_between[rank][i] : topology->link_between[i][rank];
+        int link = outward ? topology->link_between[rank][i] : topology->link_between[i][rank];
 
         if (link >= 0 && (others >> i & 1) != 0) {
             links[count++] = link;
         }
     }
-    snprintf(name, sizeof(name), "%s %s %d", what, out ? "out of" : "into", rank);
+    snprintf(name, sizeof(name), "%s %s %d", what, outward ? "out of" : "into", rank);
     return count == 0 || synth_topology_group(topology, name, capacity, links, count);
 }
 

@@ -136,10 +136,10 @@ static bool add_link(reader_t *reader, const char *what, int from, int to, int c
 }
 
 /*
- * Reads and adds the links, if there are any. No link may occur twice. If `both` is true, each entry means a link in
- * both directions.
+ * Reads and adds the links, if there are any. No link may occur twice. If `both_ways` is true, each entry means a link
+ * in both directions.
  */
-static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both)
+static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both_ways)
 {
     int i = 0;
 
@@ -158,10 +158,11 @@ static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both)
             (link->count == 3 && !read_whole(reader, link->last, what, 1, SYNTH_MAX_CAPACITY, &capacity))) {
             return false;
         }
-        if (reader->topology->link_between[from][to] >= 0 || (both && reader->topology->link_between[to][from] >= 0)) {
+        if (reader->topology->link_between[from][to] >= 0 ||
+            (both_ways && reader->topology->link_between[to][from] >= 0)) {
             return refuse(reader, "%s joins %d to %d a second time", what, from, to);
         }
-        if (!add_link(reader, what, from, to, capacity) || (both && !add_link(reader, what, to, from, capacity))) {
+        if (!add_link(reader, what, from, to, capacity) || (both_ways && !add_link(reader, what, to, from, capacity))) {
             return false;
         }
     }

@@ -4,18 +4,19 @@
 #include "tools/synth/lib/closed.h"
 
 /*
- * Returns true if a group contains exactly the links that lead out of one rank (or into it, if `out` is false); *rank_p
- * is then that rank. If `only_far` is true, only links between nodes count.
+ * Returns true if a group contains exactly the links that lead out of one rank (or into it, if `outward` is false);
+ * *rank_p is then that rank. If `only_far` is true, only links between nodes count.
  */
-static bool is_port(const synth_topology_t *topology, const synth_group_t *group, bool only_far, bool out, int *rank_p)
+static bool is_port(const synth_topology_t *topology, const synth_group_t *group, bool only_far, bool outward,
+                    int *rank_p)
 {
     int count = 0;
 
-    *rank_p = out ? topology->links[group->links[0]].from : topology->links[group->links[0]].to;
+    *rank_p = outward ? topology->links[group->links[0]].from : topology->links[group->links[0]].to;
     for (int i = 0; i < group->count; ++i) {
         const synth_link_t *link = &topology->links[group->links[i]];
 
-        if ((out ? link->from : link->to) != *rank_p ||
+        if ((outward ? link->from : link->to) != *rank_p ||
             (only_far && topology->node_of[link->from] == topology->node_of[link->to])) {
             return false;
         }
@@ -23,7 +24,7 @@ static bool is_port(const synth_topology_t *topology, const synth_group_t *group
     for (int i = 0; i < topology->link_count; ++i) {
         const synth_link_t *link = &topology->links[i];
 
-        count += (out ? link->from : link->to) == *rank_p &&
+        count += (outward ? link->from : link->to) == *rank_p &&
                  (!only_far || topology->node_of[link->from] != topology->node_of[link->to]);
     }
     return count == group->count;

@@ -149,9 +149,9 @@ int mca_coll_mscclpp_bind(mca_coll_mscclpp_module_t *module)
 {
     int rc = mca_coll_mscclpp_bind_self(); /* in case this component does not serve MPI_COMM_SELF */
 
-    if (OMPI_SUCCESS == rc && !module->bound) {
+    if (OMPI_SUCCESS == rc && !module->is_bound) {
         rc = mca_coll_mscclpp_attribute_attach(module->comm, comm_deleted, module);
-        module->bound = OMPI_SUCCESS == rc;
+        module->is_bound = OMPI_SUCCESS == rc;
     }
     return rc;
 }

@@ -220,7 +220,7 @@ typedef struct mca_coll_mscclpp_module_t {
     struct mscclpp_user *user;       /* memory and channels for kernels of the application; NULL: none yet */
     mca_coll_mscclpp_lane_t *user_lane;  /* lane of that memory and those channels */
     bool no_lanes;                       /* all ranks agreed that this communicator's persistent requests get no lane */
-    bool bound;                          /* MPI_Comm_free will free the team */
+    bool is_bound;                       /* MPI_Comm_free will free the team */
     mca_coll_mscclpp_edges_t *edges_in;  /* incoming edges of the topology; NULL: not looked up yet */
     mca_coll_mscclpp_edges_t *edges_out; /* outgoing edges; NULL: not looked up yet */
     int in_host_call;      /* shared, atomic: not 0 while the previous component serves a call on host buffers */

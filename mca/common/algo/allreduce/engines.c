@@ -17,7 +17,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     mscclpp_engine_plan_t plan;
     uint64_t chunk_bytes;
 
-    if (!input->engines || input->nranks < 2 ||
+    if (!input->may_use_engines || input->nranks < 2 ||
         !mscclpp_engine_plan(input->bytes, input->nranks, input->protocol, &plan)) {
         return false;
     }
@@ -31,7 +31,7 @@ const mscclpp_algo_t mscclpp_algo_allreduce_engines = {
     .name = "engines",
     .description = "reduce-scatter and all-gather by copy engines, with a kernel that only reduces",
     .maps_buffers = true,
-    .engines = true,
+    .uses_engines = true,
     .fallback = &mscclpp_algo_allreduce_zerocopy,
     .shape = shape,
 };

@@ -166,7 +166,7 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
     rail->grh_required = 0 != (port_attr.flags & IBV_QPF_GRH_REQUIRED);
     rail->pkey_index = find_pkey(transport, rail->context, port, port_attr.pkey_tbl_len);
     rail->mtu = mtu_of(config->verbs_mtu, port_attr.active_mtu);
-    rail->atomics = IBV_ATOMIC_NONE != device_attr.atomic_cap;
+    rail->has_atomics = IBV_ATOMIC_NONE != device_attr.atomic_cap;
     rail->max_send = clamp_to(device_attr.max_qp_wr, INT_MAX);
     rail->max_cqe = clamp_to(device_attr.max_cqe, INT_MAX);
     rail->max_read_out = clamp_to(device_attr.max_qp_init_rd_atom, MAX_READS);

@@ -86,7 +86,7 @@ typedef struct {
     bool grh_required;   /* packets need a global routing header within the subnet, too */
     int gid_index;       /* -1: no global routing */
     union ibv_gid gid;
-    bool atomics;              /* the HCA can execute atomics */
+    bool has_atomics;          /* the HCA can execute atomics */
     int max_send;              /* maximum number of work requests of a queue */
     int max_cqe;               /* maximum number of entries of a completion queue */
     int max_read_out;          /* maximum number of reads and atomics in progress that a queue pair sends */

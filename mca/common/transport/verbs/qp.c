@@ -108,7 +108,7 @@ static int move_to_init(mscclpp_verbs_qp_t *qp)
     attr.port_num = qp->rail->port;
     attr.pkey_index = qp->rail->pkey_index;
     attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-    if (qp->rail->atomics) {
+    if (qp->rail->has_atomics) {
         attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
     }
     return qp->conn->transport->ibv.modify_qp(qp->qp, &attr,

@@ -145,7 +145,7 @@ mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, voi
     for (int i = 0; i < transport->rail_count && !region->bounced; ++i) {
         mscclpp_verbs_rail_t *rail = &transport->rails[i];
         region->mrs[i] = mscclpp_verbs_register(transport, rail, address, length, kind,
-                                                access | (rail->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0));
+                                                access | (rail->has_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0));
         if (region->mrs[i] == NULL) {
             mscclpp_verbs_region_destroy(region);
             return MSCCLPP_ERR_NOT_SUPPORTED;

@@ -81,7 +81,7 @@ static mscclpp_status_t register_memory(mscclpp_transport_t *transport)
     for (int i = 0; i < transport->rail_count; ++i) {
         mscclpp_verbs_rail_t *rail = &transport->rails[i];
         int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-        if (rail->atomics) {
+        if (rail->has_atomics) {
             access |= IBV_ACCESS_REMOTE_ATOMIC;
         }
         rail->scratch_mr = mscclpp_verbs_register(transport, rail, transport->scratch, SCRATCH_BYTES, MSCCLPP_MEM_HOST,
@@ -148,7 +148,7 @@ static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, u
     }
     if (MSCCLPP_OK == status) {
         /* Rail 0 serves tokens and adds, so only rail 0 needs atomics. */
-        transport->atomic = 0 != strcmp(mode, "no_atomic") && transport->rails[0].atomics;
+        transport->atomic = 0 != strcmp(mode, "no_atomic") && transport->rails[0].has_atomics;
         if (!transport->atomic && 0 == strcmp(mode, "atomic")) {
             mscclpp_info("no verbs: verbs_mode is atomic, and %s has no atomics", transport->rails[0].name);
             status = MSCCLPP_ERR_NOT_SUPPORTED;
