@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include "mca/common/base/clock.h"
+#include "mca/common/gpu/mapping.h"
 #include "mca/common/task/collective.h"
 #include "mca/common/team/parts.h"
+#include "mca/common/user/user.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/log_record.h"
 #include "test/host/rank_threads.h"
@@ -302,6 +304,136 @@ static void test_renewals(void)
     mscclpp_team_finalize(1.0);
 }
 
+/* Memory of kernels that is joined with that of the other node. */
+typedef struct {
+    void *memory;
+    mscclpp_fabric_join_t *join;
+    mscclpp_dev_port_channel_t channel;
+} joined_t;
+
+/* Joins the memory, and returns this rank's own status. *status_p becomes equal on all ranks. */
+static mscclpp_status_t join_memory(rank_t *rank, mscclpp_team_t *team, joined_t *joined, mscclpp_status_t *status_p)
+{
+    const bool peers[2] = {rank->rank == 1, rank->rank == 0};
+    const mscclpp_fabric_port_t port = {.peer = 1 - rank->rank};
+    const mscclpp_fabric_memory_params_t params = {
+        .memory = joined->memory, .bytes = COUNT, .tokens = 1, .peers = peers, .ports = &port, .port_count = 1};
+    mscclpp_status_t own_status = MSCCLPP_OK;
+
+    *status_p = mscclpp_fabric_join(team->fabric, &params, MSCCLPP_OK, &joined->channel, &joined->join, &own_status);
+    return own_status;
+}
+
+/* Makes all objects of kernels of the application that these ranks can have, until one fails. Frees them again. */
+static void make_objects(rank_t *rank)
+{
+    plan_t *plan = rank->argument;
+    const int peer = 1 - rank->rank;
+    const bool on_one_node = rank->config->ranks_per_node == 0;
+    mscclpp_user_t *user = NULL;
+    mscclpp_user_memory_t *memory = NULL;
+    mscclpp_user_channels_t *ports = NULL, *channels = NULL;
+    mscclpp_user_room_t *room = NULL;
+    joined_t joined = {.join = NULL};
+    mscclpp_team_t *team;
+    mscclpp_status_t status, own_status = MSCCLPP_OK;
+    double started;
+
+    rank->gpu = &faulty_gpu_ops;
+    rank->oob.post_message = post_unharmed;
+    team = create_team(rank);
+    CHECK_EQ(rank->gpu->device_alloc(0, COUNT, &joined.memory), MSCCLPP_OK);
+    meet(rank);
+    started = mscclpp_now();
+    shortage_happened = false;
+    shortage_left = rank->rank == plan->culprit || rank->size == plan->culprit ? plan->nth : 0;
+    status = mscclpp_user_create(team, rank->config, &user);
+    status = status == MSCCLPP_OK ? mscclpp_user_memory_create(user, NULL, COUNT, &memory) : status;
+    status = status == MSCCLPP_OK
+                 ? mscclpp_user_channels_create(memory, MSCCLPP_USER_PORT_CHANNELS, 1, &peer, 2, &ports)
+                 : status;
+    if (status == MSCCLPP_OK && on_one_node) {
+        status = mscclpp_user_channels_create(memory, MSCCLPP_USER_MEMORY_CHANNELS, 1, &peer, 2, &channels);
+    }
+    if (status == MSCCLPP_OK && on_one_node) {
+        status = mscclpp_user_room_create(user, 2, sizeof(uint64_t), &room);
+    }
+    if (status == MSCCLPP_OK && !on_one_node) {
+        own_status = join_memory(rank, team, &joined, &status);
+    }
+    shortage_left = 0;
+    plan->created[rank->rank] = status;
+    plan->seconds[rank->rank] = mscclpp_now() - started;
+    CHECK(own_status == MSCCLPP_OK || joined.join == NULL);
+    CHECK((status == MSCCLPP_OK && own_status == MSCCLPP_OK) || plan->culprit >= 0);
+    if (shortage_happened) {
+        __atomic_store_n(&plan->reached, true, __ATOMIC_RELAXED);
+    }
+    meet(rank);
+    mscclpp_fabric_leave(joined.join);
+    meet(rank);
+    rank->gpu->device_free(0, joined.memory);
+    CHECK(room == NULL || mscclpp_user_room_free(room) == MSCCLPP_OK);
+    CHECK(channels == NULL || mscclpp_user_channels_free(channels) == MSCCLPP_OK);
+    CHECK(ports == NULL || mscclpp_user_channels_free(ports) == MSCCLPP_OK);
+    CHECK(memory == NULL || mscclpp_user_memory_free(memory) == MSCCLPP_OK);
+    mscclpp_user_end(user);
+    mscclpp_team_destroy(team);
+    meet(rank);
+}
+
+/* Lets one allocation fail while objects are made. All ranks have to end alike. True if there was such an allocation.
+ */
+static bool fail_objects_once(const mscclpp_config_t *config, int culprit, int nth, long held_before)
+{
+    const int failed_before = unit_failed;
+    plan_t plan = {.culprit = culprit, .nth = nth};
+
+    log_record_clear();
+    CHECK_EQ(run_ranks(2, config, make_objects, &plan), 0);
+    mscclpp_team_finalize(1.0);
+    CHECK_EQ(plan.created[0], plan.created[1]);
+    CHECK(plan.seconds[0] < PROMPT && plan.seconds[1] < PROMPT);
+    CHECK(plan.reached || plan.created[0] == MSCCLPP_OK);
+    (void)mscclpp_mapping_drain();
+    CHECK_EQ(faulty_held(), 0);
+    CHECK_EQ(__atomic_load_n(&shortage_held, __ATOMIC_RELAXED), held_before);
+    if (unit_failed != failed_before) {
+        fprintf(stderr, "in allocation %d of rank %d, ranks_per_node %d; logged:\n%s", nth, culprit,
+                config->ranks_per_node, log_record_text());
+    }
+    return plan.reached && unit_failed == failed_before;
+}
+
+static void test_objects(int ranks_per_node)
+{
+    plan_t none = {.culprit = -1};
+    mscclpp_config_t config;
+    int culprit, nth, total = 0;
+    long held_before;
+
+    mscclpp_config_init(&config);
+    config.scratch_size = (size_t)1 << 20;
+    config.timeout = 60;
+    config.ucx = false;
+    config.ranks_per_node = ranks_per_node;
+    config.transport = "shm";
+    for (nth = 0; nth < 2; ++nth) { /* what is made only once */
+        CHECK_EQ(run_ranks(2, &config, make_objects, &none), 0);
+        mscclpp_team_finalize(1.0);
+        (void)mscclpp_mapping_drain();
+    }
+    CHECK_EQ(none.created[0], MSCCLPP_OK);
+    held_before = __atomic_load_n(&shortage_held, __ATOMIC_RELAXED);
+    for (culprit = 0; culprit <= 2; ++culprit) {
+        for (nth = 1; nth < NTH_MAX && fail_objects_once(&config, culprit, nth, held_before); ++nth) {
+        }
+        CHECK(nth > 15 && nth < NTH_MAX);
+        total += nth - 1;
+    }
+    printf("objects of the application, %d a node: %d allocations failed\n", ranks_per_node, total);
+}
+
 static void keep_functions(rank_t *rank)
 {
     if (rank->rank == 0) {
@@ -403,6 +535,8 @@ int main(void)
     test_sizes();
     test_engines();
     test_renewals();
+    test_objects(0);
+    test_objects(1);
     test_set_up(3, 0, "auto", "auto", "progress", 8);
     test_set_up(3, 2, "shm", "auto", "progress", 8);
     test_set_up(2, 1, "shm", "device", "thread", 15);
