@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "mca/common/base/clock.h"
@@ -549,6 +550,7 @@ int main(void)
     }
 #if MSCCLPP_HAVE_UCX
     struct sigaction before[CRASHES], after[CRASHES];
+    struct rusage usage[2];
     int descriptors;
 
     test_unwanted();
@@ -563,7 +565,12 @@ int main(void)
         CHECK_EQ(count_descriptors(), descriptors);
     }
     mscclpp_ctrl_prepare(true);
+    (void)getrusage(RUSAGE_SELF, &usage[0]);
     test_local(true, "ucx");
+    (void)getrusage(RUSAGE_SELF, &usage[1]);
+    /* The worker touches little memory. A sanitizer touches memory of its own. */
+    CHECK(UNIT_SANITIZED || usage[1].ru_minflt - usage[0].ru_minflt < 320);
+    printf("teams over UCX: %ld page faults\n", usage[1].ru_minflt - usage[0].ru_minflt);
     test_old_messages(true);
     test_agreement(true);
     mscclpp_ctrl_finalize();

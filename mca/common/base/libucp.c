@@ -157,11 +157,10 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
  */
 ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx)
 {
+    /* Buffers for what arrives through shared memory: by default a worker makes 512 at once, and touches 2 MiB. */
     static const char *const settings[][2] = {
-        {"TLS", "self,tcp,sysv"},
-        {"NET_DEVICES", "all"},
-        {"SHM_DEVICES", "all"},
-        {"WARN_INVALID_CONFIG", "n"},
+        {"MM_RX_BUFS_GROW", "32"}, {"TLS", "self,tcp,sysv"},     {"NET_DEVICES", "all"},
+        {"SHM_DEVICES", "all"},    {"WARN_INVALID_CONFIG", "n"},
     };
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_AM};
     const char *call = "ucp_config_read";
