@@ -340,7 +340,7 @@ int MPIX_Mscclpp_channels_set_handler(MPIX_Mscclpp_channels channels, int index,
     code = component_of_object(&code)->channels_set_handler(
         channels->object, index, handler != NULL ? call_handler : NULL, &channels->handlers[index]);
     if (code == MPI_SUCCESS) {
-        channels->handlers[index] = (handler_t){handler, context, (uint32_t)index};
+        channels->handlers[index] = (handler_t){.call = handler, .context = context, .index = (uint32_t)index};
     }
     return end_call(channels->comm, code);
 }

@@ -164,8 +164,8 @@ int MPIX_Mscclpp_exscan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count co
 int MPIX_Mscclpp_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                    MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, void *stream)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .count = recvcount, .type = recvtype};
     call_t call;
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHER, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
@@ -179,8 +179,8 @@ int MPIX_Mscclpp_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MP
                                     const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
                                     void *stream)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .counts = recvcounts, .displs = displs, .type = recvtype};
     call_t call;
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHERV, &send, &recv, MPIX_NO_ROOT, comm), &call,
@@ -197,8 +197,8 @@ int MPIX_Mscclpp_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MP
 int MPIX_Mscclpp_gather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                 MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, void *stream)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .count = recvcount, .type = recvtype};
     call_t call;
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHER, &send, &recv, root, comm), &call, stream);
@@ -212,8 +212,8 @@ int MPIX_Mscclpp_gatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
                                  const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root,
                                  MPI_Comm comm, void *stream)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .counts = recvcounts, .displs = displs, .type = recvtype};
     call_t call;
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHERV, &send, &recv, root, comm), &call, stream);
@@ -230,8 +230,8 @@ int MPIX_Mscclpp_gatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
 int MPIX_Mscclpp_scatter_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                  MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, void *stream)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .count = recvcount, .type = recvtype};
     call_t call;
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTER, &send, &recv, root, comm), &call, stream);
@@ -245,8 +245,8 @@ int MPIX_Mscclpp_scatterv_enqueue(const void *sendbuf, const int sendcounts[], c
                                   MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
                                   int root, MPI_Comm comm, void *stream)
 {
-    const mpix_side_t send = {sendbuf, 0, sendcounts, displs, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .counts = sendcounts, .displs = displs, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .count = recvcount, .type = recvtype};
     call_t call;
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTERV, &send, &recv, root, comm), &call, stream);
@@ -260,8 +260,8 @@ int MPIX_Mscclpp_scatterv_enqueue(const void *sendbuf, const int sendcounts[], c
 int MPIX_Mscclpp_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                   MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, void *stream)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .count = recvcount, .type = recvtype};
     call_t call;
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALL, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
@@ -275,8 +275,8 @@ int MPIX_Mscclpp_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], 
                                    MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[],
                                    MPI_Datatype recvtype, MPI_Comm comm, void *stream)
 {
-    const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .counts = sendcounts, .displs = sdispls, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .counts = recvcounts, .displs = rdispls, .type = recvtype};
     call_t call;
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
@@ -291,8 +291,10 @@ int MPIX_Mscclpp_alltoallw_enqueue(const void *sendbuf, const int sendcounts[], 
                                    const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
                                    const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, void *stream)
 {
-    const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, MPI_BYTE, sendtypes};
-    const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, MPI_BYTE, recvtypes};
+    const mpix_side_t send = {
+        .buffer = sendbuf, .counts = sendcounts, .displs = sdispls, .type = MPI_BYTE, .types = sendtypes};
+    const mpix_side_t recv = {
+        .buffer = recvbuf, .counts = recvcounts, .displs = rdispls, .type = MPI_BYTE, .types = recvtypes};
     call_t call;
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);

@@ -13,8 +13,8 @@ int MPIX_Mscclpp_neighbor_allgather_enqueue(const void *sendbuf, MPI_Count sendc
                                             void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
                                             void *stream)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .count = recvcount, .type = recvtype};
     call_t call;
     const int code = mpix_queue_or_wait(
         mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHER, &send, &recv, comm), &call, stream);
@@ -29,8 +29,8 @@ int MPIX_Mscclpp_neighbor_allgatherv_enqueue(const void *sendbuf, MPI_Count send
                                              void *recvbuf, const int recvcounts[], const int displs[],
                                              MPI_Datatype recvtype, MPI_Comm comm, void *stream)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .counts = recvcounts, .displs = displs, .type = recvtype};
     call_t call;
     const int code = mpix_queue_or_wait(
         mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHERV, &send, &recv, comm), &call, stream);
@@ -45,8 +45,8 @@ int MPIX_Mscclpp_neighbor_alltoall_enqueue(const void *sendbuf, MPI_Count sendco
                                            void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
                                            void *stream)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .count = recvcount, .type = recvtype};
     call_t call;
     const int code = mpix_queue_or_wait(
         mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALL, &send, &recv, comm), &call, stream);
@@ -61,8 +61,8 @@ int MPIX_Mscclpp_neighbor_alltoallv_enqueue(const void *sendbuf, const int sendc
                                             MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
                                             const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, void *stream)
 {
-    const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .counts = sendcounts, .displs = sdispls, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .counts = recvcounts, .displs = rdispls, .type = recvtype};
     call_t call;
     const int code = mpix_queue_or_wait(
         mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLV, &send, &recv, comm), &call, stream);
@@ -78,8 +78,8 @@ int MPIX_Mscclpp_neighbor_alltoallw_enqueue(const void *sendbuf, const int sendc
                                             const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
                                             void *stream)
 {
-    const mpix_side_t send = {sendbuf, 0, sendcounts, NULL, MPI_BYTE, sendtypes};
-    const mpix_side_t recv = {recvbuf, 0, recvcounts, NULL, MPI_BYTE, recvtypes};
+    const mpix_side_t send = {.buffer = sendbuf, .counts = sendcounts, .type = MPI_BYTE, .types = sendtypes};
+    const mpix_side_t recv = {.buffer = recvbuf, .counts = recvcounts, .type = MPI_BYTE, .types = recvtypes};
     call_t call;
     const int code =
         mpix_queue_or_wait(mpix_describe_neighbors_w(&call, &send, sdispls, &recv, rdispls, comm), &call, stream);

@@ -232,8 +232,8 @@ int MPIX_Mscclpp_allgather_init(const void *sendbuf, MPI_Count sendcount, MPI_Da
                                 MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
                                 MPIX_Mscclpp_request *request)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .count = recvcount, .type = recvtype};
     call_t call;
 
     return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHER, &send, &recv, MPIX_NO_ROOT, comm),
@@ -245,8 +245,8 @@ int MPIX_Mscclpp_allgatherv_init(const void *sendbuf, MPI_Count sendcount, MPI_D
                                  const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
                                  MPIX_Mscclpp_request *request)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .counts = recvcounts, .displs = displs, .type = recvtype};
     call_t call;
 
     return make_request(
@@ -258,8 +258,8 @@ int MPIX_Mscclpp_gather_init(const void *sendbuf, MPI_Count sendcount, MPI_Datat
                              MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
                              MPIX_Mscclpp_request *request)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .count = recvcount, .type = recvtype};
     call_t call;
 
     return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHER, &send, &recv, root, comm), &call, 1,
@@ -270,8 +270,8 @@ int MPIX_Mscclpp_gatherv_init(const void *sendbuf, MPI_Count sendcount, MPI_Data
                               const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root,
                               MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .counts = recvcounts, .displs = displs, .type = recvtype};
     call_t call;
 
     return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHERV, &send, &recv, root, comm), &call, 1,
@@ -282,8 +282,8 @@ int MPIX_Mscclpp_scatter_init(const void *sendbuf, MPI_Count sendcount, MPI_Data
                               MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
                               MPIX_Mscclpp_request *request)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .count = recvcount, .type = recvtype};
     call_t call;
 
     return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTER, &send, &recv, root, comm), &call, 1,
@@ -294,8 +294,8 @@ int MPIX_Mscclpp_scatterv_init(const void *sendbuf, const int sendcounts[], cons
                                void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
                                MPIX_Mscclpp_request *request)
 {
-    const mpix_side_t send = {sendbuf, 0, sendcounts, displs, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .counts = sendcounts, .displs = displs, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .count = recvcount, .type = recvtype};
     call_t call;
 
     return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTERV, &send, &recv, root, comm), &call,
@@ -305,8 +305,8 @@ int MPIX_Mscclpp_scatterv_init(const void *sendbuf, const int sendcounts[], cons
 int MPIX_Mscclpp_alltoall_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .count = recvcount, .type = recvtype};
     call_t call;
 
     return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALL, &send, &recv, MPIX_NO_ROOT, comm),
@@ -317,8 +317,8 @@ int MPIX_Mscclpp_alltoallv_init(const void *sendbuf, const int sendcounts[], con
                                 void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
                                 MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
-    const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .counts = sendcounts, .displs = sdispls, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .counts = recvcounts, .displs = rdispls, .type = recvtype};
     call_t call;
 
     return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV, &send, &recv, MPIX_NO_ROOT, comm),
@@ -331,8 +331,10 @@ int MPIX_Mscclpp_alltoallw_init(const void *sendbuf, const int sendcounts[], con
                                 const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
                                 MPIX_Mscclpp_request *request)
 {
-    const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, MPI_BYTE, sendtypes};
-    const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, MPI_BYTE, recvtypes};
+    const mpix_side_t send = {
+        .buffer = sendbuf, .counts = sendcounts, .displs = sdispls, .type = MPI_BYTE, .types = sendtypes};
+    const mpix_side_t recv = {
+        .buffer = recvbuf, .counts = recvcounts, .displs = rdispls, .type = MPI_BYTE, .types = recvtypes};
     call_t call;
 
     return make_request(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW, &send, &recv, MPIX_NO_ROOT, comm),
@@ -343,8 +345,8 @@ int MPIX_Mscclpp_neighbor_allgather_init(const void *sendbuf, MPI_Count sendcoun
                                          MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
                                          MPIX_Mscclpp_request *request)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .count = recvcount, .type = recvtype};
     call_t call;
 
     return make_request(mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHER, &send, &recv, comm),
@@ -355,8 +357,8 @@ int MPIX_Mscclpp_neighbor_allgatherv_init(const void *sendbuf, MPI_Count sendcou
                                           void *recvbuf, const int recvcounts[], const int displs[],
                                           MPI_Datatype recvtype, MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .counts = recvcounts, .displs = displs, .type = recvtype};
     call_t call;
 
     return make_request(mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHERV, &send, &recv, comm),
@@ -367,8 +369,8 @@ int MPIX_Mscclpp_neighbor_alltoall_init(const void *sendbuf, MPI_Count sendcount
                                         MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
                                         MPIX_Mscclpp_request *request)
 {
-    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .count = sendcount, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .count = recvcount, .type = recvtype};
     call_t call;
 
     return make_request(mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALL, &send, &recv, comm),
@@ -380,8 +382,8 @@ int MPIX_Mscclpp_neighbor_alltoallv_init(const void *sendbuf, const int sendcoun
                                          const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm,
                                          MPIX_Mscclpp_request *request)
 {
-    const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, sendtype, NULL};
-    const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, recvtype, NULL};
+    const mpix_side_t send = {.buffer = sendbuf, .counts = sendcounts, .displs = sdispls, .type = sendtype};
+    const mpix_side_t recv = {.buffer = recvbuf, .counts = recvcounts, .displs = rdispls, .type = recvtype};
     call_t call;
 
     return make_request(mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLV, &send, &recv, comm),
@@ -394,8 +396,8 @@ int MPIX_Mscclpp_neighbor_alltoallw_init(const void *sendbuf, const int sendcoun
                                          const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
                                          MPIX_Mscclpp_request *request)
 {
-    const mpix_side_t send = {sendbuf, 0, sendcounts, NULL, MPI_BYTE, sendtypes};
-    const mpix_side_t recv = {recvbuf, 0, recvcounts, NULL, MPI_BYTE, recvtypes};
+    const mpix_side_t send = {.buffer = sendbuf, .counts = sendcounts, .type = MPI_BYTE, .types = sendtypes};
+    const mpix_side_t recv = {.buffer = recvbuf, .counts = recvcounts, .type = MPI_BYTE, .types = recvtypes};
     call_t call;
 
     return make_request(mpix_describe_neighbors_w(&call, &send, sdispls, &recv, rdispls, comm), &call, 1, request);

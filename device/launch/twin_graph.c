@@ -140,7 +140,7 @@ int mscclpp_dev_twin_keep(mscclpp_dev_twin_queue_t *queue, void (*release)(void 
     if (keeper == NULL) {
         return ENOMEM;
     }
-    *keeper = (mscclpp_dev_twin_keeper_t){1, release, object};
+    *keeper = (mscclpp_dev_twin_keeper_t){.count = 1, .release = release, .object = object};
     pthread_mutex_lock(&queue->lock);
     /* Finds the job that was recorded last, which is to keep the object alive. */
     for (job_t *job = queue->graph != NULL ? queue->graph->first : NULL; job != NULL; job = job->next) {

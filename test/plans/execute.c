@@ -542,7 +542,7 @@ static int run_plan(const mscclpp_plan_t *plan, const char *path, const options_
 /* Reads, proves and runs a plan. Returns as run_job() does. */
 static int run_file(const char *path, const options_t *options)
 {
-    mscclpp_plan_sim_options_t sim_options = {MSCCLPP_PLAN_LAUNCHES, 1};
+    mscclpp_plan_sim_options_t sim_options = {.launches = MSCCLPP_PLAN_LAUNCHES, .seed = 1};
     mscclpp_plan_sim_stats_t stats;
     mscclpp_plan_report_t report;
     mscclpp_plan_t *plan = NULL;

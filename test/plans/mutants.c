@@ -214,7 +214,7 @@ static void write_to(const char *path, const text_t *text)
 static void judge(const text_t *text, uint64_t number)
 {
     char path[4096];
-    mscclpp_plan_sim_options_t options = {MSCCLPP_PLAN_LAUNCHES, 1};
+    mscclpp_plan_sim_options_t options = {.launches = MSCCLPP_PLAN_LAUNCHES, .seed = 1};
     mscclpp_plan_sim_stats_t stats;
     mscclpp_plan_report_t report;
     mscclpp_plan_t *plan = NULL;

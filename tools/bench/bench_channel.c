@@ -97,7 +97,7 @@ static void run_twin(mpix_group_t *block, void *args)
  */
 static bool run_kernel(side_t *side)
 {
-    mpix_host_kernel_t kernel = {run_twin, &side->args, 1, 1, 0}; /* one block of one thread */
+    mpix_host_kernel_t kernel = {.function = run_twin, .argument = &side->args, .blocks = 1, .threads = 1};
     int code = 0;
 
     __atomic_store_n(side->elapsed_ns, 0, __ATOMIC_RELAXED);

@@ -153,7 +153,7 @@ static void run_twin(mpix_group_t *block, void *args)
  */
 static double time_rounds(part_t *part, int way, int rounds)
 {
-    mpix_host_kernel_t kernel = {run_twin, &part->args, 1, 1, 0}; /* one block of one thread */
+    mpix_host_kernel_t kernel = {.function = run_twin, .argument = &part->args, .blocks = 1, .threads = 1};
     int code;
 
     bench_all(part->env->control, true); /* a barrier */

@@ -195,7 +195,7 @@ static bool check_file(const char *path, const options_t *options)
  */
 int plan_tool_check(int argc, char **argv)
 {
-    options_t options = {false, false, false, {MSCCLPP_PLAN_LAUNCHES, 1}};
+    options_t options = {.sim = {.launches = MSCCLPP_PLAN_LAUNCHES, .seed = 1}};
     uint64_t number = 0;
     int option, status = PLAN_OK;
 

@@ -162,7 +162,7 @@ static int show(const char *path, options_t *options)
 /* Returns the status of show(), or PLAN_USAGE for a wrong option or if there is not exactly one file. */
 int plan_tool_show(int argc, char **argv)
 {
-    options_t options = {UINT64_MAX, 0, false, NULL};
+    options_t options = {.rank = UINT64_MAX};
     int option;
 
     optind = 1;

@@ -67,9 +67,11 @@ static bool write_plan(const char *path, const char *text, size_t size)
 static bool save_plan(const char *folder, const synth_topology_t *topology, const synth_candidate_t *candidate,
                       const synth_plan_options_t *plan_options, FILE *messages)
 {
-    const synth_range_t all_sizes = {true, 0, UINT64_MAX}, *range = &candidate->range;
-    synth_lowering_t lowering = {NULL, candidate->manner, plan_options->in_place, plan_options->instances,
-                                 range->is_used ? *range : all_sizes};
+    const synth_range_t all_sizes = {.is_used = true, .most = UINT64_MAX}, *range = &candidate->range;
+    synth_lowering_t lowering = {.manner = candidate->manner,
+                                 .in_place = plan_options->in_place,
+                                 .instances = plan_options->instances,
+                                 .range = range->is_used ? *range : all_sizes};
     char name[96], path[4096], why[512] = "no memory";
     bool checked = false, is_written;
     size_t size = 0;

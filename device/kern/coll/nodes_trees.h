@@ -133,7 +133,8 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_trees_open(mscclpp_dev_ctx_t *ctx, const
         return false;
     }
     if (turn->index >= MSCCLPP_DEV_NODES_SETS && ctx->tid == 0 && state->merges) {
-        mscclpp_dev_coll_nodes_trees_await_parent(ctx, &state->args->nodes, &place, turn->index - 4);
+        mscclpp_dev_coll_nodes_trees_await_parent(ctx, &state->args->nodes, &place,
+                                                  turn->index + 1 - MSCCLPP_DEV_NODES_SETS);
     } else if (turn->index >= MSCCLPP_DEV_NODES_SETS && ctx->tid == 0) {
         mscclpp_dev_coll_nodes_trees_await_credits(ctx, &state->args->nodes, &place, turn->index - 3);
     }
@@ -254,7 +255,7 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_trees_collect(mscclpp_dev_ctx_t *ctx,
         mscclpp_dev_coll_nodes_trees_await_credits(ctx, nodes, &place,
                                                    turn->index + 1); /* a child's signals are its data */
         if (turn->index >= MSCCLPP_DEV_NODES_SETS && !ctx->failed) {
-            mscclpp_dev_coll_nodes_trees_await_parent(ctx, nodes, &place, turn->index - 4);
+            mscclpp_dev_coll_nodes_trees_await_parent(ctx, nodes, &place, turn->index + 1 - MSCCLPP_DEV_NODES_SETS);
         }
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);

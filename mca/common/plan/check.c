@@ -13,7 +13,7 @@ typedef struct {
 
 static mscclpp_plan_place_t rank_place(uint32_t rank)
 {
-    return (mscclpp_plan_place_t){(int)rank, -1, -1, -1, NULL};
+    return (mscclpp_plan_place_t){.rank = (int)rank, .block = -1, .op = -1, .inner = -1};
 }
 
 /*

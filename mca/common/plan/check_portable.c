@@ -64,7 +64,7 @@ static void compare_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_o
                        const mscclpp_plan_op_t *pipeline)
 {
     compared_t *compared = context;
-    mscclpp_plan_place_t block_place = {place.rank, place.block, -1, -1, NULL};
+    mscclpp_plan_place_t block_place = {.rank = place.rank, .block = place.block, .op = -1, .inner = -1};
 
     (void)pipeline;
     if (place.op == 0 && place.inner < 0) {

@@ -78,7 +78,12 @@ static void add_event(list_t *list, mscclpp_plan_place_t place, const mscclpp_pl
     if (pipeline != NULL) {
         reduce_turns(pipeline, &turn_chunks, &turn_unit);
     }
-    list->events[list->count++] = (event_t){{subject, key1, key2, key3}, turn_chunks, turn_unit, change, place, op};
+    list->events[list->count++] = (event_t){.key = {subject, key1, key2, key3},
+                                            .turn_chunks = turn_chunks,
+                                            .turn_unit = turn_unit,
+                                            .change = change,
+                                            .place = place,
+                                            .op = op};
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value)
@@ -371,7 +376,7 @@ static void check_reuse(void *context, mscclpp_plan_place_t place, mscclpp_plan_
  */
 void mscclpp_plan_check_together(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {
-    list_t list = {plan, report, NULL, 0, 0};
+    list_t list = {.plan = plan, .report = report};
     size_t count;
 
     mscclpp_plan_visit(plan, collect_events, &list);

@@ -45,7 +45,7 @@ static range_t range_of(const mscclpp_plan_t *plan, uint32_t block_chunks, bool 
 {
     const uint32_t rank = item->base / MSCCLPP_DEV_PLAN_BUFFERS, type = item->base % MSCCLPP_DEV_PLAN_BUFFERS;
     const uint64_t own_block = (uint64_t)rank * block_chunks;
-    range_t range = {item->base, (uint64_t)item->block * block_chunks + item->chunk, size};
+    range_t range = {.buffer = item->base, .first = (uint64_t)item->block * block_chunks + item->chunk, .count = size};
 
     if (type == MSCCLPP_DEV_PLAN_SCRATCH) {
         /* Packets take twice the bytes of their data; only the scratch holds packets. */

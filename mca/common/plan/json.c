@@ -62,7 +62,7 @@ void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t s
         if (piece == NULL) {
             return NULL;
         }
-        *piece = (piece_t){arena->pieces, head_size, piece_size};
+        *piece = (piece_t){.next = arena->pieces, .used = head_size, .size = piece_size};
         arena->pieces = piece;
     }
     memory = (char *)piece + piece->used;

@@ -73,7 +73,7 @@ static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
     mscclpp_plan_program_t *program = state->program;
 
     if (reserve_entry(state, &program->links, program->link_count, &state->link_capacity, sizeof(*program->links))) {
-        program->links[program->link_count++] = (mscclpp_dev_plan_link_t){NULL, peer, slot};
+        program->links[program->link_count++] = (mscclpp_dev_plan_link_t){.peer = peer, .slot = slot};
     }
 }
 
@@ -447,7 +447,8 @@ static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
 
 static mscclpp_dev_plan_start_t current_position(const mscclpp_plan_program_t *program)
 {
-    return (mscclpp_dev_plan_start_t){program->step_count, program->item_count, program->link_count};
+    return (mscclpp_dev_plan_start_t){
+        .step = program->step_count, .item = program->item_count, .link = program->link_count};
 }
 
 /* Notes if an operation writes to an input (mscclpp_plan_visit_fn_t): the bool at `context` then becomes false. */

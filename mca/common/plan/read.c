@@ -313,7 +313,8 @@ static bool read_blocks(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obj
         return false;
     }
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
-        reader->place = (mscclpp_plan_place_t){rank_number, (int)rank->block_count, -1, -1, NULL};
+        reader->place =
+            (mscclpp_plan_place_t){.rank = rank_number, .block = (int)rank->block_count, .op = -1, .inner = -1};
         if (!read_block(reader, value, &rank->blocks[rank->block_count++])) {
             return false;
         }
@@ -479,7 +480,7 @@ static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
         return false;
     }
     for (rank = gpus->first; rank != NULL; rank = rank->next) {
-        reader->place = (mscclpp_plan_place_t){(int)plan->rank_count, -1, -1, -1, NULL};
+        reader->place = (mscclpp_plan_place_t){.rank = (int)plan->rank_count, .block = -1, .op = -1, .inner = -1};
         if (!read_rank(reader, rank, &plan->ranks[plan->rank_count++])) {
             return false;
         }
@@ -508,7 +509,7 @@ mscclpp_status_t mscclpp_plan_parse(const char *text, size_t size, mscclpp_plan_
 {
     /* The arena of the JSON tree is freed as soon as the plan has been made. The other arena becomes the plan's. */
     mscclpp_plan_arena_t *tree_arena = mscclpp_plan_arena_new(), *arena = mscclpp_plan_arena_new();
-    mscclpp_plan_reader_t reader = {report, arena, mscclpp_plan_nowhere, false};
+    mscclpp_plan_reader_t reader = {.report = report, .arena = arena, .place = mscclpp_plan_nowhere};
     mscclpp_status_t status = tree_arena != NULL && arena != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
     mscclpp_plan_t *plan = NULL;
     mscclpp_json_t *root = NULL;

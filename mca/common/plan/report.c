@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const mscclpp_plan_place_t mscclpp_plan_nowhere = {-1, -1, -1, -1, NULL};
+const mscclpp_plan_place_t mscclpp_plan_nowhere = {.rank = -1, .block = -1, .op = -1, .inner = -1};
 
 void mscclpp_plan_report_init(mscclpp_plan_report_t *report)
 {

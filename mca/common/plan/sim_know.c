@@ -141,8 +141,9 @@ void mscclpp_sim_hear_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, con
         actor->fact_capacity = capacity;
     }
     actor->fact_threads = position >= actor->fact_threads ? position + 1 : actor->fact_threads;
-    add_fact(sim, &actor->facts[position],
-             (mscclpp_sim_fact_t){cell->write.agent, cell->write.clock, cell->write.position});
+    add_fact(
+        sim, &actor->facts[position],
+        (mscclpp_sim_fact_t){.agent = cell->write.agent, .clock = cell->write.clock, .position = cell->write.position});
     for (uint32_t i = 0; i < cell->facts.count; ++i) {
         add_fact(sim, &actor->facts[position], cell->facts.fact[i]);
     }

@@ -74,7 +74,7 @@ void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 static void check_results(mscclpp_sim_t *sim, uint32_t rank_number)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
-    mscclpp_plan_place_t place = {(int)rank_number, -1, -1, -1, NULL};
+    mscclpp_plan_place_t place = {.rank = (int)rank_number, .block = -1, .op = -1, .inner = -1};
     mscclpp_sim_value_t value, expected = {0, 0};
     bool has_result = mscclpp_sim_has_result(sim->plan), is_reported = false, may_report;
     const mscclpp_sim_thread_t thread = {0, MSCCLPP_SIM_ALONE};

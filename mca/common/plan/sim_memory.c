@@ -194,7 +194,11 @@ static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *act
 static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell,
                      mscclpp_sim_thread_t thread)
 {
-    mscclpp_sim_access_t access = {actor->agent, actor->clock, thread.position, (uint8_t)thread.map, false}, *reads;
+    mscclpp_sim_access_t access = {.agent = actor->agent,
+                                   .clock = actor->clock,
+                                   .position = thread.position,
+                                   .map = (uint8_t)thread.map},
+                         *reads;
     uint32_t capacity;
 
     for (uint32_t i = 0; i < cell->read_count; ++i) {
@@ -290,8 +294,11 @@ static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launc
     cell->value = value;
     cell->launch = launch;
     cell->is_defined = true;
-    cell->write =
-        (mscclpp_sim_access_t){actor->agent, actor->clock, thread.position, (uint8_t)thread.map, packet == NULL};
+    cell->write = (mscclpp_sim_access_t){.agent = actor->agent,
+                                         .clock = actor->clock,
+                                         .position = thread.position,
+                                         .map = (uint8_t)thread.map,
+                                         .is_plain = packet == NULL};
     mscclpp_sim_packet_release(cell->packet);
     cell->packet = packet;
     if (packet != NULL) {

@@ -10,8 +10,10 @@
  */
 static bool begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer)
 {
-    mscclpp_sim_event_t event = {(uint32_t)(block - sim->blocks), block->op,
-                                 outer->kind == MSCCLPP_PLAN_OP_PIPELINE ? (int32_t)block->inner : -1, block->launch};
+    mscclpp_sim_event_t event = {.block = (uint32_t)(block - sim->blocks),
+                                 .op = block->op,
+                                 .inner = outer->kind == MSCCLPP_PLAN_OP_PIPELINE ? (int32_t)block->inner : -1,
+                                 .launch = block->launch};
 
     return mscclpp_sim_tick(sim, &block->actor, event);
 }
@@ -47,7 +49,8 @@ static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
             mscclpp_plan_channel_name(op->channel_type), op->channels[i],
             mscclpp_sim_actor_text(sim, inbox->last_wait.agent, inbox->last_wait.clock, other, sizeof(other)));
     }
-    inbox->last_wait = (mscclpp_sim_access_t){block->actor.agent, block->actor.clock, i, MSCCLPP_SIM_ALONE, false};
+    inbox->last_wait = (mscclpp_sim_access_t){
+        .agent = block->actor.agent, .clock = block->actor.clock, .position = i, .map = MSCCLPP_SIM_ALONE};
 }
 
 /*

@@ -10,7 +10,7 @@ enum { MAX_LINES = 24 }; /* of the explanation; further blocks are not explained
 static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
 {
     const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
-    mscclpp_plan_place_t place = {(int)block->rank, (int)block->block, -1, -1, NULL};
+    mscclpp_plan_place_t place = {.rank = (int)block->rank, .block = (int)block->block, .op = -1, .inner = -1};
 
     if (block->op < code->op_count) {
         place.op = (int)block->op;
@@ -119,8 +119,11 @@ static void describe_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_
 
         for (uint32_t i = block->has_ended ? code->op_count : block->op; i < code->op_count; ++i) {
             const mscclpp_plan_op_t *op = &code->ops[i];
-            mscclpp_plan_place_t op_place = {(int)block->rank, (int)block->block, (int)i, -1,
-                                             mscclpp_plan_op_name(op->kind)};
+            mscclpp_plan_place_t op_place = {.rank = (int)block->rank,
+                                             .block = (int)block->block,
+                                             .op = (int)i,
+                                             .inner = -1,
+                                             .name = mscclpp_plan_op_name(op->kind)};
 
             for (uint32_t j = 0; j <= op->body_count; ++j) {
                 const mscclpp_plan_op_t *candidate = j == 0 ? op : &op->body[j - 1];

@@ -21,8 +21,11 @@ static mscclpp_plan_place_t place_of(const mscclpp_sim_t *sim, const mscclpp_sim
     if (event->inner >= 0) {
         op = &op->body[event->inner];
     }
-    return (mscclpp_plan_place_t){(int)block->rank, (int)block->block, (int)event->op, event->inner,
-                                  mscclpp_plan_op_name(op->kind)};
+    return (mscclpp_plan_place_t){.rank = (int)block->rank,
+                                  .block = (int)block->block,
+                                  .op = (int)event->op,
+                                  .inner = event->inner,
+                                  .name = mscclpp_plan_op_name(op->kind)};
 }
 
 mscclpp_plan_place_t mscclpp_sim_place_of(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock)
@@ -33,7 +36,7 @@ mscclpp_plan_place_t mscclpp_sim_place_of(const mscclpp_sim_t *sim, uint32_t age
         return place_of(sim, &sim->blocks[index_of_agent].actor.events[clock]);
     }
     if (agent < sim->block_count + sim->plan->rank_count) {
-        return (mscclpp_plan_place_t){(int)index_of_agent, -1, -1, -1, NULL};
+        return (mscclpp_plan_place_t){.rank = (int)index_of_agent, .block = -1, .op = -1, .inner = -1};
     }
     return place_of(sim, &sim->proxies[index_of_agent].actor.events[clock]);
 }

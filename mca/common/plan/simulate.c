@@ -273,7 +273,7 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
     uint64_t touches, work, agents = plan->rank_count;
 
     mscclpp_plan_visit(plan, survey_op, &survey);
-    *stats = (mscclpp_plan_sim_stats_t){0, 0, mscclpp_sim_has_result(plan), 0};
+    *stats = (mscclpp_plan_sim_stats_t){.checked = mscclpp_sim_has_result(plan)};
     for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
         agents += plan->ranks[rank_number].block_count + plan->ranks[rank_number].channel_count[MSCCLPP_PLAN_PORT];
     }

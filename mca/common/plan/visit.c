@@ -25,8 +25,10 @@ void mscclpp_plan_visit(const mscclpp_plan_t *plan, mscclpp_plan_visit_fn_t visi
 {
     for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
         for (uint32_t block_index = 0; block_index < plan->ranks[rank_number].block_count; ++block_index) {
-            visit_block(&plan->ranks[rank_number].blocks[block_index],
-                        (mscclpp_plan_place_t){(int)rank_number, (int)block_index, -1, -1, NULL}, visit, context);
+            visit_block(
+                &plan->ranks[rank_number].blocks[block_index],
+                (mscclpp_plan_place_t){.rank = (int)rank_number, .block = (int)block_index, .op = -1, .inner = -1},
+                visit, context);
         }
     }
 }

@@ -166,7 +166,7 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
     mscclpp_team_plan_t *plan = run->plan;
     mscclpp_team_t *team = run->team;
     mscclpp_dev_plan_args_t *args = &plan->args;
-    mscclpp_dev_launch_t launch = {MSCCLPP_KERNEL_PLAN, plan->program.block_count, 0, args};
+    mscclpp_dev_launch_t launch = {.kernel = MSCCLPP_KERNEL_PLAN, .nblocks = plan->program.block_count, .args = args};
 
     mscclpp_runner_fill_args(&team->runner, &args->common);
     args->common.in = run->in;

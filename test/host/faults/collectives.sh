@@ -81,7 +81,7 @@ plant coll-reduce-one-place collectives_reduce "$coll/nodes_turn.h" "$launcher" 
     's/1 \+ mscclpp_dev_trees_number\(&child\)/1/'
 plant coll-trees-partner collectives_ring device/lib/nodes_trees.h "$launcher" \
     's/: number \+ distance;/: number + distance + (number == 2);/'
-plant coll-reduce-credits collectives_reduce "$trees" "$launcher" 's/turn->index - 4\)/0)/'
+plant coll-reduce-credits collectives_reduce "$trees" "$launcher" 's/turn->index \+ 1 - MSCCLPP_DEV_NODES_SETS\)/0)/'
 plant coll-reduce-early collectives_reduce "$trees" "$launcher" \
     '/trees_send_combined\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);//'
 plant coll-reduce-unawaited collectives_reduce "$trees" "$launcher" \

@@ -193,7 +193,7 @@ static void offer_trees(composer_t *composer)
 mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const synth_options_t *options,
                                       synth_front_t *front, char *why, size_t why_size)
 {
-    composer_t composer = {topology, options, front, mscclpp_now()};
+    composer_t composer = {.topology = topology, .options = options, .front = front, .start = mscclpp_now()};
     mscclpp_status_t status;
     synth_bound_t bound, gather_bound;
 

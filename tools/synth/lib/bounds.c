@@ -294,7 +294,7 @@ static void bound_alltoall(network_t *network, synth_bound_t *bound)
     /* Only the cut of the all-gather is used: the ratio of an all-gather is no bound of an all-to-all. */
     bound_by_shares(network, all_ranks, all_ranks, bound);
     gather_cut = bound->set;
-    *bound = (synth_bound_t){{0, 1}, 0, "cut"};
+    *bound = (synth_bound_t){.ratio = {0, 1}, .by = "cut"};
     raise_by_pairs(network, gather_cut, bound);
     raise_by_pairs(network, all_ranks & ~gather_cut, bound);
     for (int rank = 0; rank < network->topology->ranks; ++rank) {
@@ -322,7 +322,7 @@ mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collect
         synth_topology_free(reversed);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    *bound = (synth_bound_t){{0, 1}, 0, "cut"};
+    *bound = (synth_bound_t){.ratio = {0, 1}, .by = "cut"};
     if (dual == SYNTH_ALLGATHER) {
         bound_by_shares(&network, all_ranks, all_ranks, bound);
     } else if (dual == SYNTH_GATHER || dual == SYNTH_SCATTER) { /* scatter: gather, the other way round */
@@ -351,7 +351,7 @@ mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_coll
     if (status == MSCCLPP_OK && (dual == collective || reversed != NULL) &&
         synth_slp_solve(reversed != NULL ? reversed : topology, dual, root, 0, seconds, &slp) == MSCCLPP_OK &&
         synth_compare(bound->ratio, slp.bound) < 0) {
-        *bound = (synth_bound_t){slp.bound, 0, "linear program"};
+        *bound = (synth_bound_t){.ratio = slp.bound, .by = "linear program"};
     }
     synth_topology_free(reversed);
     return status;
@@ -401,7 +401,7 @@ static void raise_by_sends(const synth_topology_t *topology, const int *part, in
     int64_t sends_in_round = parts > 1 ? sends_of_round(topology, part) : SYNTH_FLOW_FULL;
 
     if (sends_in_round > 0 && synth_compare(bound->ratio, synth_fraction(2 * (parts - 1), sends_in_round)) < 0) {
-        *bound = (synth_bound_t){synth_fraction(2 * (parts - 1), sends_in_round), 0, "number of sends"};
+        *bound = (synth_bound_t){.ratio = synth_fraction(2 * (parts - 1), sends_in_round), .by = "number of sends"};
     }
 }
 
@@ -423,7 +423,7 @@ void synth_bound_allreduce(const synth_topology_t *topology, synth_bound_t *boun
     int part[SYNTH_MAX_RANKS];
     network_t network = {.flow = NULL};
 
-    *bound = (synth_bound_t){{0, 1}, 0, "cut"};
+    *bound = (synth_bound_t){.ratio = {0, 1}, .by = "cut"};
     if (build_network(&network, topology)) {
         bound_by_narrowest(&network, bound);
     }

@@ -144,7 +144,13 @@ synth_schedule_t *synth_by_flow(const synth_topology_t *topology, synth_collecti
 {
     bool is_gather = collective == SYNTH_GATHER;
     synth_topology_t *transposed = is_gather ? synth_topology_transposed(topology) : NULL;
-    scatter_t scatter = {is_gather ? transposed : topology, root, chunks, steps, {0}, NULL, deadline, stop};
+    scatter_t scatter = {.topology = is_gather ? transposed : topology,
+                         .root = root,
+                         .chunks = chunks,
+                         .steps = steps,
+                         .rounds = {0},
+                         .deadline = deadline,
+                         .stop = stop};
     synth_schedule_t *schedule = NULL;
     double ways = 1; /* to divide the rounds, at least one for each step: rounds - 1 over steps - 1 */
 

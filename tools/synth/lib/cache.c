@@ -396,7 +396,7 @@ void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, in
 
     if (tried == NULL && cache->tried_count < MOST_TRIED) {
         tried = &cache->tried[cache->tried_count++];
-        *tried = (tried_t){steps, chunks, rounds, 0, false};
+        *tried = (tried_t){.steps = steps, .chunks = chunks, .rounds = rounds};
     }
     if (tried != NULL) {
         tried->passes = passes > tried->passes ? passes : tried->passes;

@@ -78,7 +78,7 @@ static int refine(const synth_topology_t *topology, int *cell)
             for (int other = 0; other < ranks; ++other) {
                 sum += other != rank ? mix(pair_hash(topology, rank, other), (uint64_t)cell[other]) : 0;
             }
-            signature[rank] = (signature_t){sum, rank, cell[rank]};
+            signature[rank] = (signature_t){.hash = sum, .rank = rank, .cell = cell[rank]};
         }
         for (int i = 0; i < topology->group_count; ++i) {
             const synth_group_t *group = &topology->groups[i];

@@ -56,9 +56,9 @@ void synth_flow_free(synth_flow_t *flow)
 
 int synth_flow_arc(synth_flow_t *flow, int from, int to, int64_t capacity)
 {
-    flow->half[flow->count] = (half_t){to, flow->first[from], capacity};
+    flow->half[flow->count] = (half_t){.to = to, .next = flow->first[from], .residual = capacity};
     flow->first[from] = flow->count++;
-    flow->half[flow->count] = (half_t){from, flow->first[to], 0};
+    flow->half[flow->count] = (half_t){.to = from, .next = flow->first[to]};
     flow->first[to] = flow->count++;
     return flow->count / 2 - 1;
 }

@@ -76,7 +76,7 @@ __attribute__((format(printf, 2, 3))) static void report(const search_t *search,
     }
 }
 
-/* Returns true if the time is is_over or the caller has asked to stop, and notes it in the front. */
+/* Returns true if the time is over or the caller has asked to stop, and notes it in the front. */
 static bool stop_if_over(search_t *search)
 {
     bool is_over = mscclpp_now() > search->end || (search->options->stop != NULL && *search->options->stop != 0);
@@ -263,7 +263,7 @@ static int list_tries(const search_t *search, int steps, synth_rational_t bound,
         for (int64_t rounds = first_rounds;
              is_wanted(search, chunks) && rounds < first_rounds + ROUNDS_BEYOND && count < MOST_TRIES; ++rounds) {
             if (!has_best || synth_compare(synth_fraction(rounds, chunks), best) < 0) {
-                tries[count] = (try_t){chunks, (int)rounds, 0, false};
+                tries[count] = (try_t){.chunks = chunks, .rounds = (int)rounds};
                 if (search->cache != NULL) {
                     tries[count].passes =
                         synth_cache_tried(search->cache, steps, chunks, (int)rounds, &tries[count].is_impossible);

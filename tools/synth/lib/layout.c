@@ -154,7 +154,7 @@ static bool renumber(synth_schedule_t *schedule)
 
     qsort(schedule->sends, (size_t)schedule->send_count, sizeof(*schedule->sends), by_chunk);
     for (int i = 0, next_send = 0; ok && i < count; ++i) {
-        path[i] = (path_t){i, class_of(schedule, i), next_send, 0};
+        path[i] = (path_t){.chunk = i, .class = class_of(schedule, i), .first = next_send};
         while (next_send < schedule->send_count && schedule->sends[next_send].chunk == i) {
             ++path[i].count;
             ++next_send;

@@ -209,7 +209,7 @@ char *synth_lower(const synth_topology_t *topology, const synth_schedule_t *sche
 /* Reads, checks and simulates the plan. Stops at the first finding that refuses it. */
 bool synth_prove(const char *text, size_t size, bool *checked, char *why, size_t why_size)
 {
-    mscclpp_plan_sim_options_t options = {MSCCLPP_PLAN_LAUNCHES, 1};
+    mscclpp_plan_sim_options_t options = {.launches = MSCCLPP_PLAN_LAUNCHES, .seed = 1};
     mscclpp_plan_sim_stats_t stats = {0, 0, false, 0};
     mscclpp_plan_report_t report;
     mscclpp_plan_t *plan = NULL;

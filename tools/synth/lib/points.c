@@ -46,7 +46,8 @@ void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const cha
     }
     memmove(&front->point[position + 1], &front->point[position],
             sizeof(front->point[0]) * (size_t)(front->count - position));
-    front->point[position] = (synth_point_t){schedule, ratio, {0, 1}, label, by, seconds};
+    front->point[position] = (synth_point_t){
+        .schedule = schedule, .ratio = ratio, .bound = {0, 1}, .label = label, .by = by, .seconds = seconds};
     ++front->count;
 }
 

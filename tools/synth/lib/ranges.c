@@ -111,7 +111,8 @@ static void share_sizes(synth_candidate_t *candidates, int count)
         bool is_last = next == count;
 
         if (is_last || crossing >= (double)least) {
-            candidates[current].range = (synth_range_t){true, least, is_last ? UINT64_MAX : (uint64_t)crossing};
+            candidates[current].range =
+                (synth_range_t){.is_used = true, .least = least, .most = is_last ? UINT64_MAX : (uint64_t)crossing};
             least = candidates[current].range.most + 1;
         }
         current = next;
@@ -127,7 +128,7 @@ static int add_candidate(const synth_topology_t *topology, const synth_schedule_
 {
     const char *why;
 
-    *candidate = (synth_candidate_t){point, schedule, manner, 0, 0, {false, 0, 0}};
+    *candidate = (synth_candidate_t){.point = point, .schedule = schedule, .manner = manner, .range = {false, 0, 0}};
     cost_line(topology, schedule, manner, instances, &candidate->fixed, &candidate->slope);
     return synth_can_lower(topology, schedule, manner, in_place, &why);
 }

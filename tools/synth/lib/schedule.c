@@ -63,7 +63,8 @@ bool synth_schedule_add(synth_schedule_t *schedule, int chunk, int from, int to,
         schedule->sends = sends;
         schedule->send_room = room;
     }
-    schedule->sends[schedule->send_count++] = (synth_send_t){chunk, from, to, step, adds};
+    schedule->sends[schedule->send_count++] =
+        (synth_send_t){.chunk = chunk, .from = from, .to = to, .step = step, .adds = adds};
     return true;
 }
 

@@ -106,7 +106,7 @@ static void extend(search_t *search, int rank)
 /* Stores at least the identity, even if memory runs out. */
 void synth_symmetry_find(const synth_topology_t *topology, int fixed, synth_symmetry_t *symmetry)
 {
-    search_t search = {topology, symmetry, fixed, {0}, 0, 0, false, NULL};
+    search_t search = {.topology = topology, .symmetry = symmetry, .fixed = fixed, .image = {0}};
 
     symmetry->count = 0;
     search.is_member = calloc((size_t)topology->group_count * topology->link_count + 1, 1);

@@ -57,7 +57,7 @@ void synth_topology_link(synth_topology_t *topology, int from, int to, int capac
 
     if (*position_p < 0) {
         *position_p = topology->link_count++;
-        topology->links[*position_p] = (synth_link_t){from, to, 0};
+        topology->links[*position_p] = (synth_link_t){.from = from, .to = to};
     }
     topology->links[*position_p].capacity += capacity;
 }

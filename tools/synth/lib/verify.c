@@ -234,7 +234,7 @@ static bool replay_all(replay_t *replay)
 /* Allocates the state of the replay after the range of all numbers was checked. */
 bool synth_schedule_verify(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_fault_t *fault)
 {
-    replay_t replay = {topology, schedule, fault, NULL, NULL, NULL};
+    replay_t replay = {.topology = topology, .schedule = schedule, .fault = fault};
     size_t ranks = (size_t)schedule->ranks;
     bool ok;
 

@@ -152,7 +152,8 @@ static void add_link(synth_writer_t *writer, int rank, int block_number, int pee
         return;
     }
     block->links = links;
-    links[block->link_count++] = (link_t){peer, tag, append(writer, &block->channel[far], channel)};
+    links[block->link_count++] =
+        (link_t){.peer = peer, .tag = tag, .channel = append(writer, &block->channel[far], channel)};
 }
 
 void synth_writer_join(synth_writer_t *writer, int rank, int block, int other, int others_block, int tag)

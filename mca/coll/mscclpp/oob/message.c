@@ -124,7 +124,8 @@ void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob)
 mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
                                            uint64_t number, uint64_t call, const void *data, size_t length)
 {
-    const mca_coll_mscclpp_oob_header_t header = {MCA_COLL_MSCCLPP_OOB_MAGIC, kind, number, call, length};
+    const mca_coll_mscclpp_oob_header_t header = {
+        .magic = MCA_COLL_MSCCLPP_OOB_MAGIC, .kind = kind, .number = number, .call = call, .length = length};
     mca_coll_mscclpp_oob_message_t *message = create_sent(oob, peer, &header, data);
 
     return message == NULL ? MSCCLPP_ERR_NO_MEMORY : send_message(oob, message);
@@ -134,7 +135,8 @@ mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, co
                                                  mca_coll_mscclpp_oob_kind_t kind, uint64_t number, uint64_t call,
                                                  const void *data, size_t length)
 {
-    const mca_coll_mscclpp_oob_header_t header = {MCA_COLL_MSCCLPP_OOB_MAGIC, kind, number, call, length};
+    const mca_coll_mscclpp_oob_header_t header = {
+        .magic = MCA_COLL_MSCCLPP_OOB_MAGIC, .kind = kind, .number = number, .call = call, .length = length};
     const int rank = ompi_comm_rank(oob->comm);
     mca_coll_mscclpp_oob_queue_t unsent;
     mscclpp_status_t status = MSCCLPP_OK;

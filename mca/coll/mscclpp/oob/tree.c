@@ -528,8 +528,11 @@ mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
     if (tree.whole == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    tree.whole->header = (mca_coll_mscclpp_oob_header_t){MCA_COLL_MSCCLPP_OOB_MAGIC, MCA_COLL_MSCCLPP_OOB_WHOLE,
-                                                         gather->number, gather->oob->module->current_call, length};
+    tree.whole->header = (mca_coll_mscclpp_oob_header_t){.magic = MCA_COLL_MSCCLPP_OOB_MAGIC,
+                                                         .kind = MCA_COLL_MSCCLPP_OOB_WHOLE,
+                                                         .number = gather->number,
+                                                         .call = gather->oob->module->current_call,
+                                                         .length = length};
     find_neighbours(&tree);
     status = mca_coll_mscclpp_gather_run(gather, &tree, tree_step, tree_watch);
     /* Without a message, the other ranks would wait until their deadline. */
