@@ -35,6 +35,20 @@
 #define MSCCLPP_DEV_COLL_NODES_SETS 3u
 
 /*
+ * Blocks of data that differ from node to node are exchanged in windows if there are more nodes than a window has
+ * (lib/nodes_windows.h). Then rows and slots are needed only for the nodes of a window. Windows have fewer sets of
+ * slots than other exchanges, because credits tell when a slot is free: a set more than the two that are in use lets
+ * credits arrive in time.
+ */
+#define MSCCLPP_DEV_COLL_NODES_WINDOW 8u
+#define MSCCLPP_DEV_COLL_NODES_WINDOW_SETS 3u
+#define MSCCLPP_DEV_COLL_NODES_WINDOWED(pattern_, exchange_, nnodes_)                                                  \
+    ((exchange_) == MSCCLPP_DEV_NODES_DIRECT && (nnodes_) > MSCCLPP_DEV_COLL_NODES_WINDOW &&                           \
+     ((pattern_) == MSCCLPP_DEV_ALLTOALL || (pattern_) == MSCCLPP_DEV_SCATTER))
+#define MSCCLPP_DEV_COLL_NODES_WINDOWS(nnodes_)                                                                        \
+    (((nnodes_) + MSCCLPP_DEV_COLL_NODES_WINDOW - 1) / MSCCLPP_DEV_COLL_NODES_WINDOW)
+
+/*
  * Rows of the bulk area, in several sets for each block of the grid. A set has one row for each rank's block for this
  * rank, and the rows in which other ranks give an owner the data that it sends for them. A row consists of a unit for
  * the size of its contents, and a tile.
@@ -61,6 +75,11 @@
     (MSCCLPP_DEV_COLL_NODES_TAKEN(pattern_, exchange_, nranks_, nnodes_, most_) +                                      \
      ((pattern_) == MSCCLPP_DEV_REDUCE ? 0                                                                             \
                                        : MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, most_, shards_)))
+/* The same for an exchange in windows: a row for each rank of the window's nodes, as if all had as many as any has. */
+#define MSCCLPP_DEV_COLL_NODES_WINDOW_ROWS(most_) (MSCCLPP_DEV_COLL_NODES_WINDOW * (uint64_t)(most_))
+#define MSCCLPP_DEV_COLL_NODES_WINDOWED_ROWS(pattern_, most_, shards_)                                                 \
+    (MSCCLPP_DEV_COLL_NODES_WINDOW_ROWS(most_) *                                                                       \
+     (1 + ((pattern_) == MSCCLPP_DEV_SCATTER ? 1 : ((uint64_t)(most_)-1) / (shards_))))
 #define MSCCLPP_DEV_COLL_NODES_PITCH(bulk_size_, nblocks_, rows_)                                                      \
     ((bulk_size_) / (MSCCLPP_DEV_COLL_NODES_SETS * (uint64_t)(nblocks_) * (rows_)) / MSCCLPP_DEV_UNIT *                \
      MSCCLPP_DEV_UNIT)
@@ -80,9 +99,19 @@
                                              (MSCCLPP_DEV_NODES_TREES_PLACES * MSCCLPP_DEV_UNIT) * MSCCLPP_DEV_UNIT)
 
 /*
- * Signals that node `to_` receives from node `from_` in each turn of tiles. `exchange_` is MSCCLPP_DEV_NODES_DIRECT or,
- * where MSCCLPP_DEV_COLL_RINGS holds, MSCCLPP_DEV_NODES_RING or MSCCLPP_DEV_NODES_HALVING. By halving, a node hears
- * from those that are a power of 2 before it.
+ * The same for an exchange in windows. All slots of the area are divided anew among the blocks of the grid: a set has
+ * one place to send from and one to receive at for each node of a window.
+ */
+#define MSCCLPP_DEV_COLL_NODES_WINDOW_PLACES(nblocks_)                                                                 \
+    ((uint64_t)(nblocks_)*MSCCLPP_DEV_COLL_NODES_WINDOW_SETS * 2 * MSCCLPP_DEV_COLL_NODES_WINDOW)
+#define MSCCLPP_DEV_COLL_NODES_WINDOW_ROOM(nnodes_, slot_size_, nblocks_)                                              \
+    (MSCCLPP_DEV_NODES_SLOTS(nnodes_) * (slot_size_) /                                                                 \
+     (MSCCLPP_DEV_COLL_NODES_WINDOW_PLACES(nblocks_) * MSCCLPP_DEV_UNIT) * MSCCLPP_DEV_UNIT)
+
+/*
+ * Signals that node `to_` receives from node `from_` in each turn of tiles, except in windows. `exchange_` is
+ * MSCCLPP_DEV_NODES_DIRECT or, where MSCCLPP_DEV_COLL_RINGS holds, MSCCLPP_DEV_NODES_RING or MSCCLPP_DEV_NODES_HALVING.
+ * By halving, a node hears from those that are a power of 2 before it.
  */
 #define MSCCLPP_DEV_COLL_NODES_BY_POWER(distance_) (((distance_) & ((distance_)-1)) == 0)
 #define MSCCLPP_DEV_COLL_NODES_SIGNALS(exchange_, nnodes_, to_, from_)                                                 \
