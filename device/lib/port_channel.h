@@ -77,6 +77,18 @@ MSCCLPP_DEV void mscclpp_dev_port_put_with_signal(mscclpp_dev_ctx_t *ctx, const 
     (void)mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_DATA | MSCCLPP_TRIGGER_SIGNAL, to, from, bytes);
 }
 
+/*
+ * Does put and signal with one request, and begins a flush. Returns a position for mscclpp_dev_port_wait_flushed: when
+ * that has returned, the source may be overwritten.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_port_put_with_signal_flushing(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                                               const mscclpp_dev_port_channel_t *channel, uint64_t to,
+                                                               uint64_t from, uint64_t bytes)
+{
+    return mscclpp_dev_port_push(
+        ctx, args, channel, MSCCLPP_TRIGGER_DATA | MSCCLPP_TRIGGER_SIGNAL | MSCCLPP_TRIGGER_FLUSH, to, from, bytes);
+}
+
 /* Waits until the sources of all puts that this thread asked for on the channel may be overwritten. */
 MSCCLPP_DEV void mscclpp_dev_port_flush(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                         const mscclpp_dev_port_channel_t *channel)
@@ -90,10 +102,8 @@ MSCCLPP_DEV void mscclpp_dev_port_put_with_signal_and_flush(mscclpp_dev_ctx_t *c
                                                             const mscclpp_dev_port_channel_t *channel, uint64_t to,
                                                             uint64_t from, uint64_t bytes)
 {
-    mscclpp_dev_port_wait_flushed(
-        ctx, args, channel,
-        mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_DATA | MSCCLPP_TRIGGER_SIGNAL | MSCCLPP_TRIGGER_FLUSH,
-                              to, from, bytes));
+    mscclpp_dev_port_wait_flushed(ctx, args, channel,
+                                  mscclpp_dev_port_put_with_signal_flushing(ctx, args, channel, to, from, bytes));
 }
 
 /* Adds to the aligned 64-bit word at offset `to` of the peer's region. Takes effect in order, like a signal. */

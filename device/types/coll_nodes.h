@@ -35,15 +35,15 @@
 #define MSCCLPP_DEV_COLL_NODES_SETS 3u
 
 /*
- * Blocks of data that differ from node to node are exchanged in windows if there are more nodes than a window has
+ * Blocks of data that differ from node to node can be exchanged in windows if there are more nodes than a window has
  * (lib/nodes_windows.h). Then rows and slots are needed only for the nodes of a window. Windows have fewer sets of
  * slots than other exchanges, because credits tell when a slot is free: a set more than the two that are in use lets
  * credits arrive in time.
  */
 #define MSCCLPP_DEV_COLL_NODES_WINDOW 8u
 #define MSCCLPP_DEV_COLL_NODES_WINDOW_SETS 3u
-#define MSCCLPP_DEV_COLL_NODES_WINDOWED(pattern_, exchange_, nnodes_)                                                  \
-    ((exchange_) == MSCCLPP_DEV_NODES_DIRECT && (nnodes_) > MSCCLPP_DEV_COLL_NODES_WINDOW &&                           \
+#define MSCCLPP_DEV_COLL_NODES_MAY_WINDOW(pattern_, nnodes_)                                                           \
+    ((nnodes_) > MSCCLPP_DEV_COLL_NODES_WINDOW &&                                                                      \
      ((pattern_) == MSCCLPP_DEV_ALLTOALL || (pattern_) == MSCCLPP_DEV_SCATTER))
 #define MSCCLPP_DEV_COLL_NODES_WINDOWS(nnodes_)                                                                        \
     (((nnodes_) + MSCCLPP_DEV_COLL_NODES_WINDOW - 1) / MSCCLPP_DEV_COLL_NODES_WINDOW)
@@ -153,9 +153,9 @@ typedef struct {
 /*
  * Arguments of the kernels of these collectives. In `nodes.common`, rank and nranks count only the ranks of this rank's
  * node, and bytes is the size of one block if all have the same size. `nodes.pattern` says how tiles go from node to
- * node: MSCCLPP_DEV_NODES_DIRECT, MSCCLPP_DEV_NODES_RING, MSCCLPP_DEV_NODES_HALVING or MSCCLPP_DEV_NODES_TREES. All
- * other ranks here are numbered as in the communicator. The lists are in device memory, since a communicator may have
- * any number of ranks.
+ * node: MSCCLPP_DEV_NODES_DIRECT, MSCCLPP_DEV_NODES_WINDOWS where MSCCLPP_DEV_COLL_NODES_MAY_WINDOW holds,
+ * MSCCLPP_DEV_NODES_RING, MSCCLPP_DEV_NODES_HALVING or MSCCLPP_DEV_NODES_TREES. All other ranks here are numbered as in
+ * the communicator. The lists are in device memory, since a communicator may have any number of ranks.
  */
 typedef struct {
     mscclpp_dev_nodes_args_t nodes;

@@ -51,7 +51,9 @@ typedef enum {
     MSCCLPP_DEV_NODES_DOUBLING, /* packets: with one partner after another, as the list of steps says */
     MSCCLPP_DEV_NODES_HALVING,  /* tiles: with one partner after another, as another list of steps says; in other
                                    collectives, in rounds (device/kern/coll/nodes_halving.h) */
-    MSCCLPP_DEV_NODES_TREES     /* over two trees (device/lib/nodes_trees.h): to a root, from it, or both */
+    MSCCLPP_DEV_NODES_TREES,    /* over two trees (device/lib/nodes_trees.h): to a root, from it, or both */
+    MSCCLPP_DEV_NODES_WINDOWS   /* as DIRECT, but to a few nodes at a time (device/lib/nodes_windows.h); not in an
+                                   all-reduce */
 } mscclpp_dev_nodes_pattern_t;
 
 /*

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "mca/common/fabric/internal.h"
 #include "mca/common/run/linger.h"
 #include "mca/common/team/parts.h"
 #include "test/host/coll_end.h"
@@ -24,6 +25,9 @@ static uint64_t storm_rings;
 
 /* All calls are this collective, with large blocks. MSCCLPP_COLL_LAST: any collective, with blocks of any size. */
 static mscclpp_coll_t storm_of = MSCCLPP_COLL_LAST;
+
+/* Every second of these calls is another one. MSCCLPP_COLL_LAST: none is. */
+static mscclpp_coll_t storm_other = MSCCLPP_COLL_LAST;
 
 #define STORM_CALLS 400
 #define STORM_SMALL 40 /* most integers of a block, except in some calls */
@@ -100,6 +104,7 @@ static mscclpp_dev_pattern_t draw_storm(storm_t *storm)
 
     storm->coll = colls[random_below(&state, sizeof(colls) / sizeof(colls[0]))];
     storm->coll = storm_of != MSCCLPP_COLL_LAST ? storm_of : storm->coll;
+    storm->coll = storm_other != MSCCLPP_COLL_LAST && storm->end.call % 2 == 0 ? storm_other : storm->coll;
     storm->root = (int)random_below(&state, (uint64_t)storm->end.rank->size);
     storm->count = 1 + (int)random_below(&state, random_below(&state, 12) == 0 ? STORM_LARGE : STORM_SMALL);
     storm->count = storm_of != MSCCLPP_COLL_LAST ? STORM_LARGE - storm->count % STORM_SMALL : storm->count;
@@ -237,6 +242,7 @@ static int storm_rounds;              /* calls that went in rounds, of all ranks
 static int storm_in_ring;             /* the same in a ring of nodes */
 static int storm_in_halving;          /* the same by halving */
 static int storm_in_trees;            /* the same over trees of nodes */
+static int storm_in_windows;          /* the same in windows of nodes */
 
 static void run_storm_on(rank_t *rank)
 {
@@ -276,6 +282,9 @@ static void run_storm_on(rank_t *rank)
         if (strcmp(mscclpp_team_last_algorithm(storm.end.team), "nodes_trees") == 0) {
             __atomic_fetch_add(&storm_in_trees, 1, __ATOMIC_RELAXED);
         }
+        if (storm.end.team->fabric != NULL && storm.end.team->fabric->pattern == MSCCLPP_DEV_NODES_WINDOWS) {
+            __atomic_fetch_add(&storm_in_windows, 1, __ATOMIC_RELAXED);
+        }
     }
     __atomic_fetch_add(&storm_rings, storm.end.team != NULL ? mscclpp_linger_served(&storm.end.team->runner) : 0,
                        __ATOMIC_RELAXED);
@@ -298,6 +307,8 @@ static void run_storm(int algo, int ranks, int nodes, int fanout, bool renews, b
     config.nodes_fanout = fanout;
     /* Over trees, a tile takes the slots of several nodes. */
     config.exchange_size /= !crowds ? 1 : storm_of == MSCCLPP_COLL_BCAST || storm_of == MSCCLPP_COLL_REDUCE ? 64 : 8;
+    /* In windows, so do the slots of a message. */
+    config.exchange_size /= storm_of == MSCCLPP_COLL_ALLTOALL || storm_of == MSCCLPP_COLL_SCATTER ? 4 : 1;
     CHECK_EQ(run_ranks(ranks, &config, run_storm_on, NULL), 0);
     mscclpp_team_finalize(1.0);
 }
@@ -401,6 +412,40 @@ static void test_halving(int scale)
     CHECK(storm_in_halving > 0);
 }
 
+/*
+ * In windows: a node may not send before the receiver has done with what another one has sent to the same place, nor
+ * store what it sends before the same place has been left. The other storms mix calls in windows with others, which use
+ * the same memory in other ways: with one that comes just before and after, or with all.
+ */
+static void test_windows(int scale)
+{
+    static const mscclpp_coll_t colls[] = {MSCCLPP_COLL_ALLTOALL, MSCCLPP_COLL_SCATTER};
+    static const int ranks[] = {16, 17, 20, 20}, shapes[] = {1, 1, 2, -9}, fanouts[] = {64, 2, 10, 64};
+    size_t i, j;
+
+    (void)scale;
+    jitter_set(100, 300);
+    for (j = 0; j < sizeof(colls) / sizeof(colls[0]); ++j) {
+        storm_of = colls[j];
+        storm_calls = 5;
+        for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
+            run_storm(MSCCLPP_COLL_BY_NODES, ranks[i], shapes[i], fanouts[i], false, true);
+        }
+    }
+    storm_of = MSCCLPP_COLL_ALLTOALL;
+    storm_other = MSCCLPP_COLL_ALLGATHER;
+    storm_calls = 12;
+    run_storm(MSCCLPP_COLL_BY_NODES, 10, 1, 64, false, true);
+    jitter_set(0, 0);
+    CHECK(storm_in_windows > 200);
+    storm_of = storm_other = MSCCLPP_COLL_LAST;
+    storm_calls = STORM_CALLS / 8;
+    for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
+        run_storm(MSCCLPP_COLL_BY_NODES, ranks[i], shapes[i], fanouts[i], false, i % 2 == 0);
+    }
+    storm_calls = STORM_CALLS;
+}
+
 /* The same on one node, where the blocks of many calls differ in size, by kernels that stay and are rung for. */
 static void test_rung(int scale)
 {
@@ -434,6 +479,7 @@ static const part_t parts[] = {
     {"merging_ring", test_merging_ring},
     {"merging_trees", test_merging_trees},
     {"halving", test_halving},
+    {"windows", test_windows},
     {"rung", test_rung},
     {NULL, NULL},
 };

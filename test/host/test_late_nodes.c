@@ -14,11 +14,15 @@
 /* Seconds by which a deadline may be missed on a busy machine. */
 #define SLACK 8.0
 
-/* Bytes of a rank's block of an all-gather. */
+/* Bytes of a block of an all-gather, and of an all-to-all. */
 #define GATHERED 20000
+#define SCATTERED 2000
 
-/* What is called: an all-reduce by steps, a broadcast in rounds or over trees, or an all-gather in a ring. */
-typedef enum { BY_STEPS, IN_ROUNDS, IN_RING, OVER_TREES } way_t;
+/*
+ * What is called: an all-reduce by steps, a broadcast in rounds or over trees, an all-gather in a ring, or an
+ * all-to-all in windows.
+ */
+typedef enum { BY_STEPS, IN_ROUNDS, IN_RING, IN_WINDOWS, OVER_TREES } way_t;
 
 /* The plan of one test, shared by its ranks. */
 typedef struct {
@@ -46,21 +50,22 @@ static mscclpp_status_t broadcast(const rank_t *rank, mscclpp_team_t *team, uint
     return status;
 }
 
-/* An all-gather of many tiles in a ring. */
-static mscclpp_status_t gather_all(const rank_t *rank, mscclpp_team_t *team, uint64_t call)
+/* An all-gather or an all-to-all of many tiles, which `name` serves. */
+static mscclpp_status_t exchange_all(const rank_t *rank, mscclpp_team_t *team, uint64_t call, mscclpp_coll_t coll,
+                                     const char *name)
 {
-    static char in[GATHERED], out[16][16 * GATHERED];
-    const mscclpp_coll_args_t args = {.coll = MSCCLPP_COLL_ALLGATHER,
+    static char in[16 * GATHERED], out[16][16 * GATHERED];
+    const mscclpp_coll_args_t args = {.coll = coll,
                                       .in = in,
                                       .out = out[rank->rank],
                                       .is_size_known = true,
-                                      .count = sizeof(in),
+                                      .count = coll == MSCCLPP_COLL_ALLTOALL ? SCATTERED : GATHERED,
                                       .dtype = MSCCLPP_DTYPE_UINT8,
                                       .op = MSCCLPP_OP_SUM,
                                       .call = call};
     const mscclpp_status_t status = mscclpp_collective(team, &args);
 
-    CHECK_TEXT(mscclpp_team_last_algorithm(team), "nodes_ring");
+    CHECK_TEXT(mscclpp_team_last_algorithm(team), name);
     return status;
 }
 
@@ -73,7 +78,8 @@ static mscclpp_status_t call_by(const rank_t *rank, traffic_t *traffic, uint64_t
     return way == BY_STEPS     ? traffic_call(traffic, 10, &right)
            : way == IN_ROUNDS  ? broadcast(rank, traffic->team, call, "nodes_rounds")
            : way == OVER_TREES ? broadcast(rank, traffic->team, call, "nodes_trees")
-                               : gather_all(rank, traffic->team, call);
+           : way == IN_WINDOWS ? exchange_all(rank, traffic->team, call, MSCCLPP_COLL_ALLTOALL, "nodes")
+                               : exchange_all(rank, traffic->team, call, MSCCLPP_COLL_ALLGATHER, "nodes_ring");
 }
 
 /*
@@ -122,6 +128,8 @@ static void test_missing_between(int ranks, int per_node, int culprit, way_t way
     config.transport = "shm";
     config.ranks_per_node = per_node;
     config.allgather_algorithm = "nodes_ring";
+    config.alltoall_algorithm = "nodes";
+    config.exchange_size = way == IN_WINDOWS ? 64 << 10 : config.exchange_size; /* so little room calls for windows */
     config.bcast_algorithm = way == OVER_TREES ? "nodes_trees" : "auto";
     config.nodes_fanout = 1;
     config.timeout = 5;
@@ -162,5 +170,6 @@ int main(void)
     test_missing_between(11, 3, 7, IN_ROUNDS);
     test_missing_between(7, 2, 3, IN_RING);
     test_missing_between(6, 1, 4, OVER_TREES);
+    test_missing_between(16, 1, 4, IN_WINDOWS);
     return unit_end();
 }

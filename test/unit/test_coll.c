@@ -483,9 +483,11 @@ static void check_tiles(mscclpp_coll_t coll, mscclpp_coll_algo_t algo, mscclpp_d
         return;
     }
     REQUIRE(mscclpp_coll_select(&input, coll, bytes, false, true, &choice) == MSCCLPP_OK);
-    CHECK_EQ(choice.exchange, exchange);
+    CHECK_EQ(choice.exchange,
+             exchange == MSCCLPP_DEV_NODES_DIRECT ? mscclpp_tiles_direct(&input, pattern, bytes) : exchange);
     CHECK_EQ(choice.tile * blocks, simulated.bytes);
-    CHECK_EQ(2 * choice.nblocks, simulated.under_way);
+    CHECK_EQ(simulated.fanout, choice.exchange == MSCCLPP_DEV_NODES_WINDOWS ? 16 : 0);
+    CHECK_EQ((simulated.fanout > 0 ? 1 : 2) * choice.nblocks, simulated.under_way);
     if (exchange == MSCCLPP_DEV_NODES_TREES) {
         CHECK(places * (choice.tile + MSCCLPP_DEV_UNIT) <= (nodes + 1) * input.slot_size);
         CHECK(choice.nblocks * 3 * rows * (choice.tile + MSCCLPP_DEV_UNIT) <= layout.bulk_size);
@@ -514,6 +516,47 @@ static void check_tiles_of_allreduce(mscclpp_dev_nodes_pattern_t exchange, const
     CHECK(simulated.under_way >= 2 * choice.nblocks && simulated.under_way <= 7 * choice.nblocks);
 }
 
+/*
+ * In windows, what a block of the grid sends and receives at a time fits its share of the exchange area, and what the
+ * ranks of a window send one another its share of the scratch. So there is room for tiles of any number of nodes.
+ */
+static void check_windows(uint32_t nodes, uint32_t ranks, uint64_t bytes)
+{
+    const mscclpp_dev_pattern_t patterns[] = {MSCCLPP_DEV_ALLTOALL, MSCCLPP_DEV_SCATTER};
+    const mscclpp_select_input_t input = gpus_of_nodes(nodes, ranks);
+    size_t i;
+
+    for (i = 0; i < 2; ++i) {
+        const uint64_t blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(patterns[i], ranks, ranks);
+        const uint64_t rows = 8 * ranks * (patterns[i] == MSCCLPP_DEV_SCATTER ? 2 : 1);
+        mscclpp_choice_t grid;
+        uint64_t tile, message;
+
+        if (nodes <= 8) {
+            CHECK_EQ(mscclpp_tiles_direct(&input, patterns[i], bytes), MSCCLPP_DEV_NODES_DIRECT);
+            continue;
+        }
+        CHECK(nodes < 1000 || mscclpp_tiles_direct(&input, patterns[i], bytes) == MSCCLPP_DEV_NODES_WINDOWS);
+        REQUIRE(mscclpp_tiles_grid_of_coll(&input, patterns[i], MSCCLPP_DEV_NODES_WINDOWS, bytes, &grid, &tile));
+        message = MSCCLPP_DEV_COLL_NODES_HEAD(blocks) + blocks * tile;
+        CHECK(grid.nblocks * 3 * 16 * message <= 16 * 5 * ((uint64_t)nodes + 1) * input.slot_size);
+        CHECK(grid.nblocks * 3 * rows * (tile + MSCCLPP_DEV_UNIT) <= layout.bulk_size);
+    }
+}
+
+/* With a few nodes more than a window has, windows and their meetings pay only if they spare many turns. */
+static void test_choice_of_windows(void)
+{
+    const mscclpp_select_input_t few = gpus_of_nodes(9, 2), more = gpus_of_nodes(32, 1), many = gpus_of_nodes(64, 8);
+
+    CHECK_EQ(mscclpp_tiles_direct(&many, MSCCLPP_DEV_ALLGATHER, 100 * MIB), MSCCLPP_DEV_NODES_DIRECT);
+    CHECK_EQ(mscclpp_tiles_direct(&few, MSCCLPP_DEV_ALLTOALL, 100 * MIB), MSCCLPP_DEV_NODES_DIRECT);
+    CHECK_EQ(mscclpp_tiles_direct(&more, MSCCLPP_DEV_SCATTER, 4 * KIB), MSCCLPP_DEV_NODES_DIRECT);
+    CHECK_EQ(mscclpp_tiles_direct(&more, MSCCLPP_DEV_SCATTER, 16 * MIB), MSCCLPP_DEV_NODES_WINDOWS);
+    CHECK_EQ(mscclpp_tiles_direct(&many, MSCCLPP_DEV_ALLTOALL, 100), MSCCLPP_DEV_NODES_DIRECT);
+    CHECK_EQ(mscclpp_tiles_direct(&many, MSCCLPP_DEV_ALLTOALL, 64 * KIB), MSCCLPP_DEV_NODES_WINDOWS);
+}
+
 static void test_tiles(void)
 {
     static const uint32_t nodes[] = {2, 3, 8, 64, 257, 1000, 4096}, ranks[] = {1, 3, 8, 64};
@@ -522,6 +565,7 @@ static void test_tiles(void)
         const uint32_t n = nodes[i / 4], r = ranks[i % 4];
 
         for (uint64_t bytes = 100 * KIB; bytes < 1000 * MIB; bytes *= 7) {
+            check_windows(n, r, bytes);
             check_tiles(MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_BY_NODES, MSCCLPP_DEV_NODES_DIRECT, n, r, bytes);
             check_tiles(MSCCLPP_COLL_ALLTOALL, MSCCLPP_COLL_BY_NODES, MSCCLPP_DEV_NODES_DIRECT, n, r, bytes);
             check_tiles_of_allreduce(MSCCLPP_DEV_NODES_DIRECT, &mscclpp_algo_allreduce_nodes, n, r, bytes);
@@ -550,5 +594,6 @@ int main(void)
     test_named();
     test_rounds();
     test_tiles();
+    test_choice_of_windows();
     return unit_end();
 }

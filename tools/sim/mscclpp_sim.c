@@ -150,6 +150,9 @@ static bool take_tiles(const sim_arguments_t *arguments, const mscclpp_schedule_
         arguments->tile == 0) {
         return false;
     }
+    if (!by_packets && run->schedule.fanout == 0) {
+        run->schedule.fanout = tiles.fanout;
+    }
     run->tile = arguments->tile != 0 ? arguments->tile : tiles.bytes;
     run->lanes = arguments->lanes != 0 ? arguments->lanes : tiles.under_way;
     run->figures.tile = (double)run->tile;

@@ -17,11 +17,12 @@
  * (nodes_merge.h), else in the order of the exchange, described in the files named below. Partial results travel in the
  * type of the elements; 16-bit floats are rounded to it in between.
  *
- * In each turn, an owner signals all other nodes, even if it has sent nothing. In a ring (nodes_ring.h) it signals only
- * the next one, by halving (nodes_halving.h) one node in each round, and over trees (nodes_trees.h) its parent and its
- * children. So a turn is an exchange like those of an all-reduce, and both use the same sets of slots in turn. They are
- * enough for the same reasons (kern/allreduce/allreduce_nodes.h). Between give e and give e + 5, a block takes e + 3.
- * The sender of e + 3 gave it after it had taken e + 1 at least.
+ * In each turn, an owner signals all other nodes, even if it has sent nothing. With many nodes, blocks that
+ * differ from node to node may go in windows, so that a turn is for some of the nodes (nodes_windows.h). In a ring
+ * (nodes_ring.h) it signals only the next one, by halving (nodes_halving.h) one node in each round, and over trees
+ * (nodes_trees.h) its parent and its children. So a turn is an exchange like those of an all-reduce, and both use the
+ * same sets of slots in turn. They are enough for the same reasons (kern/allreduce/allreduce_nodes.h). Between give e
+ * and give e + 5, a block takes e + 3. The sender of e + 3 gave it after it had taken e + 1 at least.
  *
  * Why three sets of rows are enough. Steps follow one another as give t + 2, take t + 1, give t + 3. So other ranks
  * write the rows of turn t + 3 only once they have taken t + 1; this holds for an owner's data to send, too. The rank
@@ -33,217 +34,18 @@
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_H
 
+#include "device/kern/coll/nodes_give.h"
 #include "device/kern/coll/nodes_halving.h"
 #include "device/kern/coll/nodes_merge.h"
 #include "device/kern/coll/nodes_ring.h"
 #include "device/kern/coll/nodes_trees.h"
 #include "device/kern/coll/nodes_turn.h"
+#include "device/kern/coll/nodes_windows.h"
 #include "device/lib/barrier.h"
 #include "device/lib/port_channel.h"
 #include "device/lib/reduce.h"
 
 /* ---- Give ---- */
-
-/* Stores the turn's part of this rank's block for `peer`, a rank of its node, into the row of `peer` for this rank. */
-MSCCLPP_DEV void mscclpp_dev_coll_nodes_give_near(const mscclpp_dev_ctx_t *ctx,
-                                                  const mscclpp_dev_coll_nodes_state_t *state,
-                                                  const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t peer)
-{
-    const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const mscclpp_dev_block_t part =
-        mscclpp_dev_coll_nodes_part(args, turn, mscclpp_dev_coll_nodes_send_block(args, peer));
-
-    mscclpp_dev_coll_copy(mscclpp_dev_coll_nodes_row(ctx, state, turn, args->place[peer].index,
-                                                     mscclpp_dev_coll_nodes_taken_row(state, turn, args->rank)) +
-                              MSCCLPP_DEV_UNIT,
-                          (const char *)args->nodes.common.in + part.offset, part.bytes, ctx->tid, ctx->nthreads);
-}
-
-/*
- * Stores the turn's part of this rank's block, and its size, into a row of the owner that sends the block to
- * `receiver`. The size is stored because the owner knows only the sizes of its own blocks. If one block goes to all
- * receivers, `receiver` is not used.
- */
-MSCCLPP_DEV void mscclpp_dev_coll_nodes_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
-                                              const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t owner,
-                                              mscclpp_dev_block_t block, uint32_t receiver)
-{
-    const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const mscclpp_dev_block_t part = mscclpp_dev_coll_nodes_part(args, turn, block);
-    char *row = mscclpp_dev_coll_nodes_row(ctx, state, turn, owner,
-                                           mscclpp_dev_coll_nodes_relay_row(state, args->rank, receiver));
-
-    if (ctx->tid == 0) {
-        *(uint64_t *)row = part.bytes;
-    }
-    mscclpp_dev_coll_copy(row + MSCCLPP_DEV_UNIT, (const char *)args->nodes.common.in + part.offset, part.bytes,
-                          ctx->tid, ctx->nthreads);
-}
-
-/*
- * Gives this rank's block for `peer`, a rank of another node, to the owner that merges it. Does nothing if this rank is
- * that owner, or if it has no block for `peer`.
- */
-MSCCLPP_DEV void mscclpp_dev_coll_nodes_give_merger(const mscclpp_dev_ctx_t *ctx,
-                                                    const mscclpp_dev_coll_nodes_state_t *state,
-                                                    const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t peer)
-{
-    const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const uint32_t owner = mscclpp_dev_coll_nodes_merger_of(args, turn, peer);
-
-    if (owner != state->index && mscclpp_dev_coll_nodes_sends(args, args->rank, peer)) {
-        mscclpp_dev_coll_nodes_relay(ctx, state, turn, owner, mscclpp_dev_coll_nodes_send_block(args, peer), peer);
-    }
-}
-
-/*
- * Stores this rank's blocks where other ranks of its node need them. Blocks for ranks of the node go into those ranks'
- * rows, and blocks for other nodes into rows of the owner that sends them. Blocks that this rank sends itself stay in
- * the input for now.
- */
-MSCCLPP_DEV void mscclpp_dev_coll_nodes_give_own(const mscclpp_dev_ctx_t *ctx,
-                                                 const mscclpp_dev_coll_nodes_state_t *state,
-                                                 const mscclpp_dev_coll_nodes_turn_t *turn)
-{
-    const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const uint32_t owner = mscclpp_dev_coll_nodes_owner_of(args, turn, args->rank);
-    const bool is_relayed = !state->merges && owner != state->index &&
-                            mscclpp_dev_coll_nodes_is_client(args, turn, args->rank, args->nodes.node, owner);
-    uint32_t i;
-
-    /* Each rank begins with the rank after it, so that not all store to the same rank at once. */
-    for (i = 1; i < args->nranks; ++i) {
-        const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
-
-        if (args->place[peer].node == args->nodes.node) {
-            mscclpp_dev_coll_nodes_give_near(ctx, state, turn, peer);
-        } else if (state->merges) {
-            mscclpp_dev_coll_nodes_give_merger(ctx, state, turn, peer);
-        } else if (is_relayed && state->sends_many) {
-            mscclpp_dev_coll_nodes_relay(ctx, state, turn, owner, mscclpp_dev_coll_nodes_send_block(args, peer), peer);
-        }
-    }
-    if (is_relayed && !state->sends_many) {
-        mscclpp_dev_coll_nodes_relay(ctx, state, turn, owner, mscclpp_dev_coll_nodes_common_block(args), 0);
-    }
-}
-
-/*
- * Copies the turn's part of the block of `sender` for `receiver` to the place `to` in the exchange area, and sets
- * *size_p to its size in bytes. `sender` is this rank, or a rank that has stored the block for this owner. Returns the
- * place for the next block.
- */
-MSCCLPP_DEV char *mscclpp_dev_coll_nodes_store_block(const mscclpp_dev_ctx_t *ctx,
-                                                     const mscclpp_dev_coll_nodes_state_t *state,
-                                                     const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender,
-                                                     uint32_t receiver, uint32_t *size_p, char *to)
-{
-    const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    mscclpp_dev_block_t part;
-    const char *from;
-
-    if (sender == args->rank) {
-        part = mscclpp_dev_coll_nodes_part(args, turn,
-                                           state->sends_many ? mscclpp_dev_coll_nodes_send_block(args, receiver)
-                                                             : mscclpp_dev_coll_nodes_common_block(args));
-        from = (const char *)args->nodes.common.in + part.offset;
-    } else {
-        from = mscclpp_dev_coll_nodes_row(ctx, state, turn, state->index,
-                                          mscclpp_dev_coll_nodes_relay_row(state, sender, receiver));
-        part.bytes = *(const uint64_t *)from;
-        from += MSCCLPP_DEV_UNIT;
-    }
-    if (ctx->tid == 0) {
-        *size_p = (uint32_t)part.bytes;
-    }
-    mscclpp_dev_coll_copy(to, from, part.bytes, ctx->tid, ctx->nthreads);
-    return to + mscclpp_dev_coll_nodes_padded(part.bytes);
-}
-
-/*
- * Stores the data that this owner sends to a node in the exchange area: first the sizes of the blocks, then the blocks.
- * If all nodes get the same data, `to_node` may be any of them.
- */
-MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_for_node(const mscclpp_dev_ctx_t *ctx,
-                                                       const mscclpp_dev_coll_nodes_state_t *state,
-                                                       const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t to_node)
-{
-    const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const uint32_t count = mscclpp_dev_coll_nodes_count(state, turn, args->nodes.node, state->index, to_node);
-    char *slot = args->nodes.exchange + mscclpp_dev_coll_nodes_outgoing(state, turn, to_node);
-    char *to = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count);
-    uint32_t *size_p = (uint32_t *)slot;
-    uint32_t i, j;
-
-    if (state->merges) {
-        mscclpp_dev_coll_nodes_store_results(ctx, state, turn, to_node, NULL, NULL);
-        return;
-    }
-    for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1]; ++i) {
-        const uint32_t sender = args->members[i];
-
-        if (!mscclpp_dev_coll_nodes_is_client(args, turn, sender, args->nodes.node, state->index)) {
-            continue;
-        }
-        if (!state->sends_many) {
-            to = mscclpp_dev_coll_nodes_store_block(ctx, state, turn, sender, 0, size_p++, to);
-        }
-        for (j = args->begin[to_node]; j < args->begin[to_node + 1] && state->sends_many; ++j) {
-            to = mscclpp_dev_coll_nodes_store_block(ctx, state, turn, sender, args->members[j], size_p++, to);
-        }
-    }
-}
-
-/*
- * Waits until this turn's data have arrived from the nodes that are `begin` to `end` - 1 places before this one, in
- * cyclic order. Called by all threads, each of which waits for other nodes. If a wait fails, sets ctx->failed in all
- * threads.
- */
-MSCCLPP_DEV void mscclpp_dev_coll_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
-                                              const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t begin, uint32_t end)
-{
-    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
-    uint32_t distance;
-
-    for (distance = begin + ctx->tid; distance < end && !ctx->failed; distance += ctx->nthreads) {
-        const uint32_t from_node = (nodes->node + nodes->nnodes - distance) % nodes->nnodes;
-
-        mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
-                                    &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, from_node)],
-                                    turn->index + 1);
-    }
-    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-}
-
-/*
- * Sends this turn's data to the other nodes, in batches of at most `fanout` nodes, beginning with the nodes after this
- * one. Before each further batch, waits for the data of as many nodes before this one, so that a node exchanges data
- * with only a few others at a time. Called by all threads, each of which sends to other nodes. If a wait fails, sets
- * ctx->failed, and sends no further batch.
- */
-MSCCLPP_DEV void mscclpp_dev_coll_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
-                                             const mscclpp_dev_coll_nodes_turn_t *turn)
-{
-    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
-    uint32_t begin, end, distance;
-
-    for (begin = 1; begin < nodes->nnodes && !ctx->failed; begin = end) {
-        end = nodes->nnodes - begin < nodes->fanout ? nodes->nnodes : begin + nodes->fanout;
-        for (distance = begin + ctx->tid; distance < end; distance += ctx->nthreads) {
-            const uint32_t to_node = (nodes->node + distance) % nodes->nnodes;
-
-            mscclpp_dev_port_put_with_signal(
-                ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, to_node)],
-                mscclpp_dev_coll_nodes_incoming(state, turn, nodes->node),
-                mscclpp_dev_coll_nodes_outgoing(state, turn, to_node),
-                mscclpp_dev_coll_nodes_slot_bytes(state, turn, mscclpp_dev_coll_nodes_outgoing(state, turn, to_node),
-                                                  nodes->node, to_node));
-        }
-        if (end < nodes->nnodes) {
-            mscclpp_dev_coll_nodes_await(ctx, state, turn, begin, end);
-        }
-    }
-}
 
 /*
  * Carries out the step `give` of a turn. After the barrier, all ranks have stored the blocks that the owners send for
@@ -256,22 +58,27 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev
                                              const mscclpp_dev_coll_nodes_turn_t *turn)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
-    const uint32_t first = mscclpp_dev_coll_nodes_in_ring(state) && state->merges ? nodes->nnodes - 1 : 1;
+    const uint32_t first = mscclpp_dev_coll_nodes_in_ring(state) && state->merges
+                               ? nodes->nnodes - 1
+                               : mscclpp_dev_coll_nodes_first_other(turn);
     uint32_t i;
 
     mscclpp_dev_coll_nodes_give_own(ctx, state, turn);
     if (state->any_relayed) {
         mscclpp_dev_barrier(ctx, &nodes->common, ++state->barriers);
     }
+    if (state->windows > 0 && state->is_owner && !ctx->failed) {
+        mscclpp_dev_coll_nodes_windows_open(ctx, state, turn);
+    }
     if (!state->is_owner || ctx->failed ||
         (mscclpp_dev_coll_nodes_in_trees(state) && !mscclpp_dev_coll_nodes_trees_open(ctx, state, turn))) {
         return;
     }
-    for (i = first; i < nodes->nnodes && (state->sends_many || state->merges || i == 1); ++i) {
+    for (i = first; i < turn->end && (state->sends_many || state->merges || i == 1); ++i) {
         mscclpp_dev_coll_nodes_store_for_node(ctx, state, turn, (nodes->node + i) % nodes->nnodes);
     }
     mscclpp_dev_block_sync(ctx);
-    if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
+    if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT || state->windows > 0) {
         mscclpp_dev_coll_nodes_send(ctx, state, turn);
     } else if (ctx->tid != 0) {
         return; /* the first thread sends all other messages */
@@ -350,24 +157,40 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out(const mscclpp_dev_ctx_t *ctx,
     }
 }
 
+/* Copies this turn's part of another rank's block from this rank's row to the output. For this rank, does nothing. */
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_move_from(const mscclpp_dev_ctx_t *ctx,
+                                                  const mscclpp_dev_coll_nodes_state_t *state,
+                                                  const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    const mscclpp_dev_block_t part =
+        mscclpp_dev_coll_nodes_part(args, turn, mscclpp_dev_coll_nodes_recv_block(args, sender));
+
+    if (sender != args->rank) {
+        mscclpp_dev_coll_copy((char *)args->nodes.common.out + part.offset,
+                              mscclpp_dev_coll_nodes_row(ctx, state, turn, state->index,
+                                                         mscclpp_dev_coll_nodes_taken_row(state, turn, sender)) +
+                                  MSCCLPP_DEV_UNIT,
+                              part.bytes, ctx->tid, ctx->nthreads);
+    }
+}
+
 /* Copies this turn's part of the other ranks' blocks from this rank's rows to the output. */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_move(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
                                              const mscclpp_dev_coll_nodes_turn_t *turn)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    uint32_t sender;
+    uint32_t sender, distance, i;
 
-    for (sender = 0; sender < args->nranks; ++sender) {
-        const mscclpp_dev_block_t part =
-            mscclpp_dev_coll_nodes_part(args, turn, mscclpp_dev_coll_nodes_recv_block(args, sender));
+    for (distance = turn->first; distance < turn->end && state->windows > 0; ++distance) {
+        const uint32_t node = MSCCLPP_DEV_NODES_BEHIND(args->nodes.nnodes, args->nodes.node, distance);
 
-        if (sender != args->rank) {
-            mscclpp_dev_coll_copy((char *)args->nodes.common.out + part.offset,
-                                  mscclpp_dev_coll_nodes_row(ctx, state, turn, state->index,
-                                                             mscclpp_dev_coll_nodes_taken_row(state, turn, sender)) +
-                                      MSCCLPP_DEV_UNIT,
-                                  part.bytes, ctx->tid, ctx->nthreads);
+        for (i = args->begin[node]; i < args->begin[node + 1]; ++i) {
+            mscclpp_dev_coll_nodes_move_from(ctx, state, turn, args->members[i]);
         }
+    }
+    for (sender = 0; sender < args->nranks && state->windows == 0; ++sender) {
+        mscclpp_dev_coll_nodes_move_from(ctx, state, turn, sender);
     }
 }
 
@@ -488,9 +311,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive(mscclpp_dev_ctx_t *ctx, const ms
         return;
     }
     if (!mscclpp_dev_coll_nodes_in_ring(state)) {
-        mscclpp_dev_coll_nodes_await(ctx, state, turn, 1, nnodes);
+        mscclpp_dev_coll_nodes_await(ctx, state, turn, mscclpp_dev_coll_nodes_first_other(turn), turn->end);
     }
-    for (distance = 1; distance < nnodes && !ctx->failed; ++distance) {
+    for (distance = mscclpp_dev_coll_nodes_first_other(turn); distance < turn->end && !ctx->failed; ++distance) {
         if (mscclpp_dev_coll_nodes_in_ring(state)) {
             mscclpp_dev_coll_nodes_ring_pass_on(ctx, state, turn, distance);
         }
@@ -517,6 +340,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev
         mscclpp_dev_coll_nodes_receive(ctx, state, turn);
     }
     mscclpp_dev_barrier(ctx, &args->nodes.common, ++state->barriers);
+    if (!ctx->failed && state->windows > 0 && state->is_owner) {
+        mscclpp_dev_coll_nodes_windows_credit(ctx, state, turn);
+    }
     if (!ctx->failed && state->merges) {
         mscclpp_dev_coll_nodes_combine_nodes(ctx, state, turn);
     } else if (!ctx->failed && MSCCLPP_DEV_COMBINES(args->pattern)) {
@@ -528,6 +354,17 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev
 }
 
 /* ---- The whole ---- */
+
+/* Meets all other nodes before the first turn, or after the last one (`is_end`): over trees, or in windows. */
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
+                                             bool is_end)
+{
+    if (state->windows > 0) {
+        mscclpp_dev_coll_nodes_windows_meet(ctx, state, is_end);
+    } else {
+        mscclpp_dev_coll_nodes_trees_meet(ctx, state, is_end);
+    }
+}
 
 /*
  * Runs the kernel: gives and takes all turns, then copies this rank's own block. Blocks of the grid without turns only
@@ -544,6 +381,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     const uint64_t tiles = (args->most + args->tile - 1) / args->tile;
     mscclpp_dev_coll_nodes_state_t state;
     mscclpp_dev_coll_nodes_turn_t turn;
+    uint64_t flushes[MSCCLPP_DEV_COLL_NODES_WINDOW_SETS * MSCCLPP_DEV_COLL_NODES_WINDOW];
     uint64_t index;
     bool meets; /* this block meets those of other nodes before its first turn and after its last one */
 
@@ -560,12 +398,20 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     state.exchanged = state.is_owner ? nodes->exchanged[ctx->block] : 0;
     state.barriers = barriers_before;
     state.turns = ctx->block < tiles ? (tiles - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;
-    meets = mscclpp_dev_coll_nodes_in_trees(&state) && state.is_owner && state.turns > 0;
+    if (nodes->pattern == MSCCLPP_DEV_NODES_WINDOWS) {
+        state.relay_row = MSCCLPP_DEV_COLL_NODES_WINDOW_ROWS(nodes->largest_node);
+        state.set_rows = MSCCLPP_DEV_COLL_NODES_WINDOWED_ROWS(args->pattern, nodes->largest_node, nodes->shards);
+        state.node_bytes = MSCCLPP_DEV_COLL_NODES_WINDOW_ROOM(nodes->nnodes, nodes->slot_size, ctx->nblocks);
+        state.windows = MSCCLPP_DEV_COLL_NODES_WINDOWS(nodes->nnodes);
+        state.flushes = flushes;
+        state.turns *= state.windows;
+    }
+    meets = (mscclpp_dev_coll_nodes_in_trees(&state) || state.windows > 0) && state.is_owner && state.turns > 0;
     if (state.turns > 0) {
         mscclpp_dev_barrier(ctx, common, ++state.barriers);
     }
     if (meets) {
-        mscclpp_dev_coll_nodes_trees_meet(ctx, &state, false);
+        mscclpp_dev_coll_nodes_meet(ctx, &state, false);
     }
     /* Each turn is given before the one before it is taken, so that the links stay busy. */
     for (index = 0; index <= state.turns && state.turns > 0 && !ctx->failed; ++index) {
@@ -580,7 +426,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
         }
     }
     if (meets) {
-        mscclpp_dev_coll_nodes_trees_meet(ctx, &state, true);
+        mscclpp_dev_coll_nodes_meet(ctx, &state, true);
     }
     if (!ctx->failed) {
         mscclpp_dev_coll_nodes_copy_own(ctx, args);

@@ -8,6 +8,7 @@
 #include "device/kern/coll/blocks.h"
 #include "device/lib/nodes_rounds.h"
 #include "device/lib/nodes_trees.h"
+#include "device/lib/nodes_windows.h"
 #include "device/types/coll_nodes.h"
 
 /* The call, as a block of the grid sees it, and the block's progress. */
@@ -19,6 +20,8 @@ typedef struct {
     uint64_t set_rows;   /* number of rows in a set of the scratch */
     uint64_t relay_row;  /* number of the first row in which an owner gets what it sends for other ranks */
     uint64_t node_bytes; /* the most bytes that a set of the exchange area holds for one other node */
+    uint32_t windows;    /* number of windows of a pass (lib/nodes_windows.h); 0: the exchange is not in windows */
+    uint64_t *flushes;   /* of this thread, in windows: by set and place, the flush of the last put from there */
     uint32_t index;      /* this rank's number in its node */
     int dtype;
     int op;
@@ -35,11 +38,13 @@ typedef struct {
     uint64_t set;   /* where its set of slots begins in the exchange area, offset in bytes */
     uint32_t owner; /* the owner that sends in this turn, for patterns in which only one does; its number in its node */
     uint32_t tree;  /* the tree that carries the turn, 0 or 1 */
+    uint32_t first; /* the turn is for the nodes at distances `first` to `end` - 1: those of a window, else all */
+    uint32_t end;
 } mscclpp_dev_coll_nodes_turn_t;
 
 /*
  * Describes turn `index` of this block of the grid. Exchanges are counted over all calls, and the sets of slots are
- * used in this order. Tiles and owners are counted within the call.
+ * used in this order. Tiles, owners, and the sets of an exchange in windows are counted within the call.
  */
 MSCCLPP_DEV mscclpp_dev_coll_nodes_turn_t mscclpp_dev_coll_nodes_turn(const mscclpp_dev_ctx_t *ctx,
                                                                       const mscclpp_dev_coll_nodes_state_t *state,
@@ -52,6 +57,17 @@ MSCCLPP_DEV mscclpp_dev_coll_nodes_turn_t mscclpp_dev_coll_nodes_turn(const mscc
     turn.index = index;
     turn.begin = (ctx->block + index * ctx->nblocks) * state->args->tile;
     turn.set = MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, set) * nodes->slot_size;
+    turn.first = 0;
+    turn.end = nodes->nnodes;
+    if (state->windows > 0) {
+        turn.begin = (ctx->block + index / state->windows * ctx->nblocks) * state->args->tile;
+        turn.set = MSCCLPP_DEV_COLL_NODES_WINDOW_PLACES(ctx->block) * state->node_bytes +
+                   index % MSCCLPP_DEV_COLL_NODES_WINDOW_SETS * 2 * MSCCLPP_DEV_COLL_NODES_WINDOW * state->node_bytes;
+        turn.first = (uint32_t)(index % state->windows) * MSCCLPP_DEV_COLL_NODES_WINDOW;
+        turn.end = nodes->nnodes - turn.first < MSCCLPP_DEV_COLL_NODES_WINDOW
+                       ? nodes->nnodes
+                       : turn.first + MSCCLPP_DEV_COLL_NODES_WINDOW;
+    }
     turn.owner = (uint32_t)((ctx->block + index) % nodes->shards);
     turn.tree = ctx->block % 2;
     return turn;
@@ -74,6 +90,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_begin(mscclpp_dev_coll_nodes_state_t *st
     state->dtype = dtype;
     state->op = op;
     state->relay_row = args->nranks;
+    state->windows = 0;
+    state->flushes = NULL;
     state->set_rows =
         MSCCLPP_DEV_COLL_NODES_ROWS(args->pattern, args->nranks, nodes->nnodes, nodes->largest_node, nodes->shards);
     state->is_owner = nodes->common.rank < nodes->shards;
@@ -124,6 +142,19 @@ MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_coll_nodes_place_of(const msccl
     place.root = args->place[args->root].node;
     place.tree = turn->tree;
     return place;
+}
+
+/* Returns the exchange in windows, as this block sees it. It has no passes if the exchange is not in windows. */
+MSCCLPP_DEV mscclpp_dev_windows_t mscclpp_dev_coll_nodes_windows(const mscclpp_dev_coll_nodes_state_t *state)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    mscclpp_dev_windows_t windows;
+
+    windows.nnodes = args->nodes.nnodes;
+    windows.node = args->nodes.node;
+    windows.sender = MSCCLPP_DEV_COLL_ALONE(args->pattern) ? args->place[args->root].node : MSCCLPP_DEV_TREES_NONE;
+    windows.passes = state->windows > 0 ? state->turns / state->windows : 0;
+    return windows;
 }
 
 /* ---- Which bytes ---- */
@@ -292,6 +323,13 @@ MSCCLPP_DEV char *mscclpp_dev_coll_nodes_row(const mscclpp_dev_ctx_t *ctx, const
     return common->scratch[index] + common->bulk_offset + number * (state->args->tile + MSCCLPP_DEV_UNIT);
 }
 
+/* Returns the number of the row of a rank whose node has this place in a window. */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_window_row(const mscclpp_dev_coll_nodes_state_t *state, uint32_t place,
+                                                       uint32_t rank)
+{
+    return (uint64_t)place * state->args->nodes.largest_node + state->args->place[rank].index;
+}
+
 /*
  * Returns the number of the row in which a rank gets the block of `sender`, or the partial result of the node of which
  * `sender` is the first rank. In a reduce, the rows of partial results follow those of the node's own operands.
@@ -302,6 +340,12 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_taken_row(const mscclpp_dev_coll_nod
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     uint32_t node;
 
+    if (state->windows > 0) {
+        return mscclpp_dev_coll_nodes_window_row(
+            state,
+            MSCCLPP_DEV_NODES_BEHIND(args->nodes.nnodes, args->nodes.node, args->place[sender].node) - turn->first,
+            sender);
+    }
     if (args->pattern != MSCCLPP_DEV_REDUCE) {
         return args->pattern == MSCCLPP_DEV_BCAST ? 0 : sender;
     }
@@ -341,6 +385,23 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_relay_row(const mscclpp_dev_coll_nod
     }
     client = MSCCLPP_DEV_COLL_ALONE(args->pattern) ? 0 : args->place[sender].index / args->nodes.shards - 1;
     return state->relay_row + (state->sends_many ? client * args->nranks + receiver : client);
+}
+
+/* Does the same for tiles. In windows, there are rows only for the receivers of the turn's window. */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_tile_relay_row(const mscclpp_dev_coll_nodes_state_t *state,
+                                                           const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender,
+                                                           uint32_t receiver)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    uint32_t place, client;
+
+    if (state->windows == 0) {
+        return mscclpp_dev_coll_nodes_relay_row(state, sender, receiver);
+    }
+    place = MSCCLPP_DEV_NODES_BEHIND(args->nodes.nnodes, args->place[receiver].node, args->nodes.node) - turn->first;
+    client = MSCCLPP_DEV_COLL_ALONE(args->pattern) ? 0 : args->place[sender].index / args->nodes.shards - 1;
+    return state->relay_row + client * MSCCLPP_DEV_COLL_NODES_WINDOW_ROWS(args->nodes.largest_node) +
+           mscclpp_dev_coll_nodes_window_row(state, place, receiver);
 }
 
 /*
@@ -417,13 +478,18 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_outgoing(const mscclpp_dev_coll_node
 
         return turn->set + position * mscclpp_dev_coll_nodes_pitch(state, turn);
     }
+    if (state->windows > 0) {
+        return turn->set +
+               (MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, to_node, nodes->node) - turn->first) * state->node_bytes;
+    }
     return turn->set + (state->sends_many ? to_node * state->node_bytes : 0);
 }
 
 /*
  * Returns the place at which data from a node arrive, as an offset in the exchange area. By halving, the combined data
  * of all other nodes arrive at position 0. Over trees, a set is divided anew: a broadcast arrives at its beginning, and
- * the partial results of a child after the place of the node's own ones.
+ * the partial results of a child after the place of the node's own ones. In windows, the place is the node's one in the
+ * window, after the places to send from.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_incoming(const mscclpp_dev_coll_nodes_state_t *state,
                                                      const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t from_node)
@@ -434,6 +500,11 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_incoming(const mscclpp_dev_coll_node
         const uint32_t position = state->merges ? 0 : MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, from_node);
 
         return turn->set + position * mscclpp_dev_coll_nodes_pitch(state, turn);
+    }
+    if (state->windows > 0) {
+        return turn->set + (MSCCLPP_DEV_COLL_NODES_WINDOW +
+                            MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, from_node) - turn->first) *
+                               state->node_bytes;
     }
     if (mscclpp_dev_coll_nodes_in_trees(state)) {
         const mscclpp_dev_tree_place_t child = mscclpp_dev_coll_nodes_place_of(state, turn, from_node);
@@ -494,13 +565,15 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_count_exchanges(const mscclpp_dev_ctx_t 
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
     const mscclpp_dev_tree_place_t place = mscclpp_dev_coll_nodes_tree_place(ctx, state);
+    const mscclpp_dev_windows_t windows = mscclpp_dev_coll_nodes_windows(state);
     uint32_t node;
 
     nodes->exchanged[ctx->block] = state->exchanged + state->turns;
     for (node = 0; node < nodes->nnodes; ++node) {
         const uint64_t signals =
-            mscclpp_dev_coll_nodes_in_trees(state)
-                ? mscclpp_dev_trees_signals(&place, node, state->turns)
+            mscclpp_dev_coll_nodes_in_trees(state) ? mscclpp_dev_trees_signals(&place, node, state->turns)
+            : state->windows > 0
+                ? mscclpp_dev_windows_signals(&windows, node)
                 : state->turns * MSCCLPP_DEV_COLL_NODES_SIGNALS(nodes->pattern, nodes->nnodes, nodes->node, node);
 
         if (signals > 0) {

@@ -23,7 +23,8 @@ static uint64_t units_of(uint64_t bytes)
 }
 
 /*
- * Chooses the grid and the tiles of a call that exchanges tiles between nodes. Returns false, and leaves *choice
+ * Chooses the grid and the tiles of a call that exchanges tiles between nodes. With DIRECT, also chooses whether it
+ * goes in windows. Returns false, and leaves *choice
  * unchanged, if there is no room for tiles, which does not depend on the message size.
  */
 static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
@@ -32,6 +33,9 @@ static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_
     mscclpp_choice_t grid;
     uint64_t tile;
 
+    if (exchange == MSCCLPP_DEV_NODES_DIRECT) {
+        exchange = mscclpp_tiles_direct(input, mscclpp_coll_pattern(coll), block_bytes);
+    }
     if (!mscclpp_tiles_grid_of_coll(input, mscclpp_coll_pattern(coll), exchange, block_bytes, &grid, &tile)) {
         return false;
     }

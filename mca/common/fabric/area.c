@@ -26,18 +26,31 @@
 /* With a coll_mscclpp_exchange_size or a coll_mscclpp_scratch_size up to this, the area has its full size at once. */
 #define STARTS_FULL_MAX (1024 * KIB)
 
+/* Returns the bytes that an owner sends another node at least: a unit of each block, and the sizes of the blocks. */
+static uint64_t shortest_message(const mscclpp_fabric_t *fabric, mscclpp_dev_pattern_t pattern)
+{
+    const uint64_t blocks =
+        MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, (uint64_t)fabric->nodes.most, (uint64_t)fabric->nodes.shards);
+
+    return MSCCLPP_DEV_COLL_NODES_HEAD(blocks) + blocks * MSCCLPP_DEV_UNIT;
+}
+
 /*
- * Returns the bytes of the shortest slot in which any collective can exchange tiles. The all-to-all needs most, because
- * an owner sends most to another node: a unit of each block, and the sizes of the blocks. MSCCLPP_DEV_COLL_NODES_ROOM
- * is the room of a slot for that.
+ * Returns the bytes of the shortest slot in which any collective can exchange tiles. On few nodes the all-to-all needs
+ * most, because an owner sends most to another node; MSCCLPP_DEV_COLL_NODES_ROOM is the room of a slot for that. On
+ * more nodes it can go in windows, by one block of the grid, and the reduce-scatter needs most of the others.
  */
 static uint64_t shortest_slot(const mscclpp_fabric_t *fabric)
 {
     const uint64_t nodes = (uint64_t)fabric->nodes.count, unit = MSCCLPP_DEV_UNIT;
-    const uint64_t blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(MSCCLPP_DEV_ALLTOALL, (uint64_t)fabric->nodes.most,
-                                                          (uint64_t)fabric->nodes.shards);
-    const uint64_t room = MSCCLPP_DEV_COLL_NODES_HEAD(blocks) + blocks * unit;
-    const uint64_t slot = (2 * nodes * room / (nodes + 1) + unit) / unit * unit;
+    const uint64_t slots = MSCCLPP_DEV_NODES_SLOTS(nodes);
+    const bool in_windows = MSCCLPP_DEV_COLL_NODES_MAY_WINDOW(MSCCLPP_DEV_ALLTOALL, nodes);
+    const uint64_t room = shortest_message(fabric, in_windows ? MSCCLPP_DEV_REDUCE_SCATTER : MSCCLPP_DEV_ALLTOALL);
+    const uint64_t window_bytes =
+        in_windows ? MSCCLPP_DEV_COLL_NODES_WINDOW_PLACES(1) * shortest_message(fabric, MSCCLPP_DEV_ALLTOALL) : 0;
+    const uint64_t window_slot = (window_bytes / slots + unit) / unit * unit;
+    const uint64_t node_slot = (2 * nodes * room / (nodes + 1) + unit) / unit * unit;
+    const uint64_t slot = node_slot > window_slot ? node_slot : window_slot;
 
     return slot < SMALL_SLOT ? SMALL_SLOT : slot;
 }

@@ -1,4 +1,5 @@
 /* The steps of all-reduces in which nodes exchange with one partner after another; and what signals a call has. */
+#include "device/lib/nodes_windows.h"
 #include "mca/common/algo/schedule/schedule.h"
 #include "mca/common/fabric/internal.h"
 
@@ -101,24 +102,32 @@ uint64_t mscclpp_fabric_count_messages(const mscclpp_fabric_steps_t *steps, uint
 }
 
 /*
- * Over trees, the signals of a block depend on its tree and on its number of turns, so they are added up block by
- * block. Tiles are assigned to the blocks in turn, so block b has the tiles whose number is b modulo the number of
- * blocks.
+ * Over trees and in windows, the signals of a block depend on its number of turns, and over trees on its tree, so they
+ * are added up block by block. Tiles are assigned to the blocks in turn, so block b has the tiles whose number is b
+ * modulo the number of blocks.
  */
 uint64_t mscclpp_fabric_count_signals(const mscclpp_fabric_t *fabric, uint32_t node)
 {
     const uint64_t tiles = fabric->coll_tiles, blocks = fabric->coll_blocks;
+    const uint32_t nodes = (uint32_t)fabric->nodes.count;
+    const bool in_windows = fabric->pattern == MSCCLPP_DEV_NODES_WINDOWS;
+    mscclpp_dev_windows_t windows = {.nnodes = nodes,
+                                     .node = (uint32_t)fabric->nodes.node,
+                                     .sender = MSCCLPP_DEV_COLL_ALONE(fabric->rounds.pattern) ? fabric->rounds.root
+                                                                                              : MSCCLPP_DEV_TREES_NONE};
     mscclpp_dev_tree_place_t place = fabric->trees;
     uint64_t sum = 0;
     uint32_t block;
 
-    if (fabric->pattern != MSCCLPP_DEV_NODES_TREES) {
+    if (!in_windows && fabric->pattern != MSCCLPP_DEV_NODES_TREES) {
         return tiles * MSCCLPP_DEV_COLL_NODES_SIGNALS(fabric->pattern, (uint32_t)fabric->nodes.count,
                                                       (uint32_t)fabric->nodes.node, node);
     }
     for (block = 0; block < blocks && block < tiles; ++block) {
         place.tree = block % 2;
-        sum += mscclpp_dev_trees_signals(&place, node, (tiles - block + blocks - 1) / blocks);
+        windows.passes = (tiles - block + blocks - 1) / blocks;
+        sum += in_windows ? mscclpp_dev_windows_signals(&windows, node)
+                          : mscclpp_dev_trees_signals(&place, node, windows.passes);
     }
     return sum;
 }

@@ -1,4 +1,5 @@
 /* Finds which nodes have sent nothing yet, for messages of a waiting rank. */
+#include "device/types/coll_nodes.h"
 #include "mca/common/base/clock.h"
 #include "mca/common/fabric/internal.h"
 
@@ -193,21 +194,37 @@ static bool owes(const mscclpp_fabric_t *fabric, const uint64_t *tokens, uint32_
 }
 
 /*
+ * Returns the first node that has not come to the meeting at the start of a call over trees or in windows, as far as
+ * this node can tell. That node may itself be waiting for another one. Returns 0 if all have come.
+ */
+static uint64_t find_in_meeting(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
+{
+    const uint32_t count = (uint32_t)fabric->nodes.count, own = (uint32_t)fabric->nodes.node;
+    uint32_t distance;
+
+    for (distance = 1; distance < count; distance *= 2) {
+        const uint32_t node = MSCCLPP_DEV_NODES_BEHIND(count, own, distance);
+
+        if (count_arrived(fabric, tokens, (int)node) == fabric->node[node].exchanges) {
+            return mscclpp_board_add_absent(0, fabric->nodes.owners[node]);
+        }
+    }
+    return 0;
+}
+
+/*
  * Returns the nodes that a call over two trees waits for: the first node that has not come to the meeting at the start,
  * as far as this node can tell; after that meeting, the nodes whose signals have not all arrived. Any of these nodes
  * may itself be waiting for another one.
  */
 static uint64_t find_in_trees(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
 {
-    const uint32_t count = (uint32_t)fabric->nodes.count, own = (uint32_t)fabric->nodes.node;
-    uint64_t absent = 0;
-    uint32_t distance, node;
+    const uint32_t count = (uint32_t)fabric->nodes.count;
+    uint64_t absent = find_in_meeting(fabric, tokens);
+    uint32_t node;
 
-    for (distance = 1; distance < count; distance *= 2) {
-        node = MSCCLPP_DEV_NODES_BEHIND(count, own, distance);
-        if (count_arrived(fabric, tokens, (int)node) == fabric->node[node].exchanges) {
-            return mscclpp_board_add_absent(0, fabric->nodes.owners[node]);
-        }
+    if (absent != 0) {
+        return absent;
     }
     for (node = 0; node < count; ++node) {
         if (owes(fabric, tokens, node)) {
@@ -252,6 +269,30 @@ static uint64_t find_in_halving(const mscclpp_fabric_t *fabric, const uint64_t *
 }
 
 /*
+ * Returns the node that a call in windows waits for, as far as this node can tell: in the meeting at the start, the
+ * first one that has not come; after it, the nearest node before this one that has sent nothing yet. Nodes of later
+ * windows have sent nothing either, but nobody waits for them yet. Returns 0 if all have sent something.
+ */
+static uint64_t find_in_windows(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
+{
+    const uint32_t count = (uint32_t)fabric->nodes.count, own = (uint32_t)fabric->nodes.node;
+    const uint64_t meetings = fabric->coll_tiles < fabric->coll_blocks ? fabric->coll_tiles : fabric->coll_blocks;
+    uint64_t absent = find_in_meeting(fabric, tokens);
+    uint32_t distance;
+
+    for (distance = 1; distance < count && absent == 0; ++distance) {
+        const uint32_t node = MSCCLPP_DEV_NODES_BEHIND(count, own, distance);
+        const uint64_t met = mscclpp_dev_trees_meets(count, node, own) ? meetings : 0;
+
+        if (owes(fabric, tokens, node) &&
+            count_arrived(fabric, tokens, (int)node) <= fabric->node[node].exchanges + met) {
+            absent = mscclpp_board_add_absent(0, fabric->nodes.owners[node]);
+        }
+    }
+    return absent;
+}
+
+/*
  * Returns 0 if no node is known. The pattern of the call determines which nodes this node receives from, so each
  * pattern has its own search.
  */
@@ -282,6 +323,9 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
     }
     if (fabric->pattern == MSCCLPP_DEV_NODES_TREES) {
         return find_in_trees(fabric, tokens);
+    }
+    if (fabric->coll_tiles > 0 && fabric->pattern == MSCCLPP_DEV_NODES_WINDOWS) {
+        return find_in_windows(fabric, tokens);
     }
     if (steps != NULL) {
         return find_in_steps(fabric, steps, tokens);

@@ -322,22 +322,22 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
     return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
-/* Returns true if a call between nodes takes one turn, by packets or by one tile. Chooses on trial. */
-static bool takes_one_turn(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
+/* Returns true if a call between nodes takes one turn or, if `in_windows`, one in each window. Chooses on trial. */
+static bool takes_one_turn(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool in_windows)
 {
     mscclpp_coll_task_t tried = *task;
 
     return mscclpp_coll_choose(&tried, input, true) == MSCCLPP_OK &&
+           (in_windows || tried.choice.exchange != MSCCLPP_DEV_NODES_WINDOWS) &&
            (tried.choice.epochs != 0 || task->largest <= tried.choice.tile);
 }
 
 /*
  * Returns true if the call is worth a larger scratch.
  *
- * - On one node: the scratch is too small for the call, and the call would go through the larger one, and not through
- *   mapped buffers.
- * - Over several nodes: the call takes several turns now. *fully_p then says that the middle size is not available, or
- *   that the call would take several turns with it, too.
+ * - On one node: the scratch is too small for the call, which would go through the larger one, not mapped buffers.
+ * - Over several nodes: the call takes several turns, of which a larger scratch may spare some. *fully_p then says that
+ *   the middle size is not available, or that the call would take several turns with it, too.
  */
 static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool *fully_p)
 {
@@ -349,12 +349,12 @@ static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_
 
     *fully_p = false;
     if (team->fabric != NULL) {
-        if (team->full_size == 0 || takes_one_turn(task, input)) {
+        if (team->full_size == 0 || takes_one_turn(task, input, false)) {
             return false;
         }
         mscclpp_team_describe_grown(team, has_middle, &layout, &later);
-        *fully_p = !has_middle || !takes_one_turn(task, &later);
-        return true;
+        *fully_p = !has_middle || !takes_one_turn(task, &later, true);
+        return !takes_one_turn(task, input, true) || takes_one_turn(task, &later, false);
     }
     if (!mscclpp_team_wants_more(team, task->largest, false)) {
         return false;

@@ -27,7 +27,7 @@ plant coll-nodes-rows collectives_nodes device/types/coll_nodes.h "$launcher" \
     's/(COLL_NODES_SETS) 3u/\1 2u/'
 plant coll-nodes-relay collectives_nodes "$coll/nodes.h" "$launcher" \
     's/^        mscclpp_dev_barrier\(ctx, &nodes->common, \+\+state->barriers\);//'
-plant coll-nodes-await collectives_nodes "$coll/nodes.h" "$launcher" 's/turn->index \+ 1\);/turn->index);/'
+plant coll-nodes-await collectives_nodes "$coll/nodes_windows.h" "$launcher" 's/\? turn->index \+ 1$/? turn->index/'
 plant coll-nodes-begin collectives_nodes "$coll/nodes.h" "$launcher" \
     's/^        mscclpp_dev_barrier\(ctx, common, \+\+state\.barriers\);//'
 plant coll-nodes-silent-near collectives_storm "$coll/nodes_packets.h" "$launcher" \
@@ -73,6 +73,23 @@ plant coll-halving-alone collectives_halving "$halving" "$launcher" \
     's/if \(!is_bare\)/if (!is_bare \&\& position == 0)/'
 plant coll-halving-uncounted collectives_halving device/types/coll_nodes.h "$launcher" \
     's/\(\(distance_\)-1\)\) == 0\)/((distance_)-1)) == 0 ? 2 : 0)/'
+windows=$coll/nodes_windows.h
+plant coll-windows-credits collectives_windows "$windows" "$launcher" \
+    's/mscclpp_dev_windows_credit_number\(&windows, to_node, turn->index\)/0/'
+plant coll-windows-credit-early collectives_windows device/lib/nodes_windows.h "$launcher" \
+    '/windows_credit_number\(/,/^}/s/windows_credits\(windows, from, turn\)/windows_credits(windows, from, turn - 1)/'
+plant coll-windows-unflushed collectives_windows "$windows" "$launcher" \
+    's/if \(was_at > 0 \&\& was_at < earlier\.end\)/if (false)/'
+plant coll-windows-few-sets collectives_windows "$coll/nodes_turn.h" "$launcher" \
+    's/index % MSCCLPP_DEV_COLL_NODES_WINDOW_SETS/index % 2/'
+plant coll-windows-unmet-before collectives_windows "$windows" "$launcher" \
+    's/(is_end \? mscclpp_dev_windows_signals\(&windows, from\)) : 1\)/\1 : 0)/'
+plant coll-windows-unmet-after collectives_windows "$windows" "$launcher" \
+    's/is_end \? mscclpp_dev_windows_signals\(&windows, from\) : 1\)/is_end ? 0 : 1)/'
+plant coll-windows-uncounted collectives_windows device/lib/nodes_windows.h "$launcher" \
+    's/mscclpp_dev_windows_credits\(windows, from, UINT64_MAX\);/0;/'
+plant coll-windows-partner collectives_windows device/lib/nodes_windows.h "$launcher" \
+    's/distance \/ MSCCLPP_DEV_COLL_NODES_WINDOW;/(distance + 1) \/ MSCCLPP_DEV_COLL_NODES_WINDOW;/'
 trees=$coll/nodes_trees.h
 plant coll-trees-credits collectives_trees "$trees" "$launcher" 's/turn->index - 3\)/0)/'
 plant coll-trees-two-roots collectives_ring "$coll/nodes_turn.h" "$launcher" \

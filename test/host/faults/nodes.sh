@@ -77,7 +77,8 @@ plant packets-torn packets mca/common/base/words.h mca/common/transport/shm.c \
     for (i = 0; i < words; ++i) {\
         ((volatile uint32_t *)target)[2 * i] = ((const uint32_t *)from)[2 * i];/'
 plant nodes-unbounded fanout "$nodes" "$launcher" 's/nodes->nnodes - begin < nodes->fanout/true/'
-plant collectives-unbounded fanout device/kern/coll/nodes.h "$launcher" 's/nodes->nnodes - begin < nodes->fanout/true/'
+plant collectives-unbounded fanout device/kern/coll/nodes_windows.h "$launcher" \
+    's/turn->end - begin < nodes->fanout/true/'
 # Areas that grow: the proxy and the kernels must use the larger ones.
 channel=mca/common/port/channel.c
 plant area-old-remote area "$channel" "$channel" 's/channel->params\.remote = remote;/(void)remote;/'

@@ -71,6 +71,10 @@ run_collectives_halving() {
     run test_coll_storm --timeout "$deadline" halving
 }
 
+run_collectives_windows() {
+    run test_coll_storm --timeout "$deadline" windows
+}
+
 run_collectives_reduce() {
     run test_coll_storm --timeout "$deadline" merging_trees
 }

@@ -41,8 +41,15 @@ bool mscclpp_tiles_grid_of_coll(const mscclpp_select_input_t *input, mscclpp_dev
                                 uint64_t *tile_p);
 
 /*
- * How nodes exchange tiles. In an all-reduce by halving, `parts` and `places` are those of a tile
- * (mscclpp_dev_steps_t); else they do not matter.
+ * Returns how nodes exchange tiles if each sends straight to all others: in windows where that takes less time, or
+ * where there is no room for tiles otherwise.
+ */
+mscclpp_dev_nodes_pattern_t mscclpp_tiles_direct(const mscclpp_select_input_t *input, mscclpp_dev_pattern_t pattern,
+                                                 uint64_t block_bytes);
+
+/*
+ * How nodes exchange tiles; DIRECT stands for windows, too (mscclpp_tiles_direct). In an all-reduce by halving, `parts`
+ * and `places` are those of a tile (mscclpp_dev_steps_t); else they do not matter.
  */
 typedef struct {
     int pattern; /* mscclpp_dev_pattern_t; below 0: an all-reduce */
@@ -54,6 +61,8 @@ typedef struct {
 typedef struct {
     uint64_t bytes;     /* of a tile: of the shard in an all-reduce, else of all that an owner has for another node */
     uint32_t under_way; /* how many of them there are at a time, in all blocks of the grid */
+    uint32_t fanout;    /* to how many other nodes the kernel sends ahead of those from which it has received
+                           (mscclpp_schedule_t); 0: to all at once. The parameter nodes_fanout may limit it further. */
 } mscclpp_tiles_t;
 
 /*
