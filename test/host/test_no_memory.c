@@ -11,6 +11,7 @@
 
 #include "mca/common/base/clock.h"
 #include "mca/common/gpu/mapping.h"
+#include "mca/common/gpu/streams.h"
 #include "mca/common/task/collective.h"
 #include "mca/common/team/parts.h"
 #include "mca/common/user/user.h"
@@ -396,6 +397,7 @@ static bool fail_objects_once(const mscclpp_config_t *config, int culprit, int n
     CHECK(plan.seconds[0] < PROMPT && plan.seconds[1] < PROMPT);
     CHECK(plan.reached || plan.created[0] == MSCCLPP_OK);
     (void)mscclpp_mapping_drain();
+    mscclpp_stream_drain();
     CHECK_EQ(faulty_held(), 0);
     CHECK_EQ(__atomic_load_n(&shortage_held, __ATOMIC_RELAXED), held_before);
     if (unit_failed != failed_before) {
@@ -422,6 +424,7 @@ static void test_objects(int ranks_per_node)
         CHECK_EQ(run_ranks(2, &config, make_objects, &none), 0);
         mscclpp_team_finalize(1.0);
         (void)mscclpp_mapping_drain();
+        mscclpp_stream_drain();
     }
     CHECK_EQ(none.created[0], MSCCLPP_OK);
     held_before = __atomic_load_n(&shortage_held, __ATOMIC_RELAXED);

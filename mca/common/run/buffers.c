@@ -93,7 +93,7 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
                                          bool willing, const char **peer_in, char **peer_out, bool *mapped_p)
 {
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
-    bool all_mapped = false;
+    bool own_mapped, all_mapped = false;
     mscclpp_status_t status;
     int count = 0;
 
@@ -105,9 +105,10 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
     if (status != MSCCLPP_OK) {
         return status;
     }
+    own_mapped =
+        map_all(runner, in, out, mappings, &count, peer_in, peer_out) && mscclpp_runner_reserve_holds(runner, count);
     /* All ranks vote, even if they could not map a buffer, so that all of them use the same algorithm. */
-    status = mscclpp_group_end_exchange(runner->group, "vote on mapped buffers", bytes,
-                                        map_all(runner, in, out, mappings, &count, peer_in, peer_out), &all_mapped);
+    status = mscclpp_group_end_exchange(runner->group, "vote on mapped buffers", bytes, own_mapped, &all_mapped);
     if (status == MSCCLPP_OK && all_mapped) {
         mscclpp_runner_hold_mappings(runner, mappings, count);
         *mapped_p = true;
@@ -120,24 +121,28 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
     return status;
 }
 
-/* The next operation has the number `launches` + 1, so the mappings are held until that one has ended. */
-void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **mappings, int count)
+bool mscclpp_runner_reserve_holds(mscclpp_runner_t *runner, int count)
 {
-    int i;
-
     if (runner->hold_count + count > runner->hold_capacity) {
         int capacity = 2 * (runner->hold_count + count);
         mscclpp_runner_hold_t *holds = realloc(runner->holds, (size_t)capacity * sizeof(*holds));
 
         if (holds == NULL) {
-            /* Without this entry, the mappings are never released. This is safe, because they stay valid. */
-            mscclpp_warn("%s: no memory to keep count of %d mappings", runner->group->oob.label, count);
-            runner->hold_last_exchange = runner->hold_count;
-            return;
+            mscclpp_warn("%s: no memory to keep count of %d mappings; the call goes without mapped buffers",
+                         runner->group->oob.label, count);
+            return false;
         }
         runner->holds = holds;
         runner->hold_capacity = capacity;
     }
+    return true;
+}
+
+/* The next operation has the number `launches` + 1, so the mappings are held until that one has ended. */
+void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **mappings, int count)
+{
+    int i;
+
     runner->hold_last_exchange = runner->hold_count;
     for (i = 0; i < count; ++i) {
         runner->holds[runner->hold_count].mapping = mappings[i];

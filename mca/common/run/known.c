@@ -123,7 +123,9 @@ mscclpp_status_t mscclpp_runner_meet_known(mscclpp_runner_t *runner, const void 
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
     const mscclpp_known_t *known = find_known(runner, in, out);
     int count = 0;
-    const uint64_t number = known != NULL && take_all(runner, known, mappings, &count, buffers) ? known->number : 0;
+    const bool has_all = known != NULL && take_all(runner, known, mappings, &count, buffers) &&
+                         mscclpp_runner_reserve_holds(runner, count);
+    const uint64_t number = has_all ? known->number : 0;
     mscclpp_status_t status;
 
     mscclpp_board_store(word, number);

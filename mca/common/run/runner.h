@@ -222,9 +222,12 @@ mscclpp_status_t mscclpp_runner_map_buffer(const mscclpp_runner_t *runner, const
                                            mscclpp_mapping_t **mappings, int *count, char **address_p);
 
 /*
- * Keeps the mappings of the last exchange until the next launch has ended. Without memory for their list, they are
- * never released.
+ * Makes room in the list of held mappings for `count` more. Returns false, with a warning logged, if there is no
+ * memory. The ranks then have to use another algorithm, for which no mappings are held.
  */
+bool mscclpp_runner_reserve_holds(mscclpp_runner_t *runner, int count);
+
+/* Keeps the mappings of the last exchange, for which room is reserved, until the next launch has ended. */
 void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **mappings, int count);
 
 /*

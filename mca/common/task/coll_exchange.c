@@ -189,7 +189,7 @@ static mscclpp_status_t exchange_now(mscclpp_coll_task_t *task, bool *mapped_p)
     mscclpp_team_t *team = task->team;
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
     mscclpp_status_t map_status = MSCCLPP_OK, status = exchange_handles(task);
-    bool all_exportable = true, all_mapped = false;
+    bool all_exportable = true, own_mapped, all_mapped = false;
     int rank, count = 0;
 
     if (status != MSCCLPP_OK) {
@@ -202,9 +202,9 @@ static mscclpp_status_t exchange_now(mscclpp_coll_task_t *task, bool *mapped_p)
         map_status = map_rank(task, rank, mappings, &count);
         task->place[rank] = find_place(task, rank);
     }
+    own_mapped = all_exportable && map_status == MSCCLPP_OK && mscclpp_runner_reserve_holds(&team->runner, count);
     /* All ranks vote, even if they could not map a buffer, so that all of them use the same algorithm. */
-    status = mscclpp_group_end_exchange(&team->group, "vote on mapped buffers", task->largest,
-                                        all_exportable && map_status == MSCCLPP_OK, &all_mapped);
+    status = mscclpp_group_end_exchange(&team->group, "vote on mapped buffers", task->largest, own_mapped, &all_mapped);
     if (status == MSCCLPP_OK && all_mapped) {
         mscclpp_runner_hold_mappings(&team->runner, mappings, count);
     } else { /* no rank uses its mappings, so these are given back at once */
