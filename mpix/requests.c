@@ -513,8 +513,8 @@ int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[])
 
 /*
  * A request that has failed can be freed at any time: what was queued before the failure ends, and is waited for. The
- * waits in the stream of a request that kernels release were ended when the request was abandoned.
- * Starts of a graph are not counted, so the application has to make sure that its graphs have ended.
+ * waits in the stream of a request that kernels release were ended when the request was abandoned. Starts of a graph
+ * are not counted, so the application has to make sure that its graphs have ended.
  */
 int MPIX_Mscclpp_request_free(MPIX_Mscclpp_request *request)
 {

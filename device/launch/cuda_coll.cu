@@ -49,7 +49,7 @@ static __global__ void __launch_bounds__(THREADS)
                                      OP != ANY ? OP : (int)args.common.op, MSCCLPP_DEV_COLL_BATCH);
 }
 
-/* Blocks of different sizes are rarely small on all ranks, so one kernel serves all types. */
+/* Combines blocks that differ in size. One kernel serves all types: such blocks are rarely small on all ranks. */
 static __global__ void __launch_bounds__(THREADS)
     combine_blocks_kernel(const __grid_constant__ mscclpp_dev_blocks_args_t args)
 {
@@ -106,7 +106,7 @@ static __global__ void __launch_bounds__(THREADS) pack_kernel(const __grid_const
     mscclpp_dev_coll_pack(&ctx, &args);
 }
 
-/* The network takes longer than a kernel for each type would save, so one kernel serves all types. */
+/* Serves all types between nodes: the network takes longer than a kernel for each type would save. */
 static __global__ void __launch_bounds__(THREADS)
     nodes_kernel(const __grid_constant__ mscclpp_dev_coll_nodes_args_t args)
 {

@@ -8,8 +8,8 @@
 #define ANY (-1)
 
 /*
- * DTYPE and OP are the type and the operation of the plan's reductions, or ANY: then both are looked up at run time.
- * The block's threads load the program together, and meet in mscclpp_dev_plan_run before they use it.
+ * Runs a plan. DTYPE and OP are the type and the operation of its reductions, or ANY: then both are looked up at run
+ * time. The block's threads load the program together, and meet in mscclpp_dev_plan_run before they use it.
  */
 template <int DTYPE, int OP>
 static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)

@@ -26,7 +26,8 @@ typedef struct {
     mpix_u64 *elapsed_ns; /* pinned host memory: duration of all rounds, never 0; 0: the kernel failed */
 } bench_channel_coll_args_t;
 
-/* How many slots the memory has, and offsets of slots: of the block from `sender`, of its packets, and of the result.
+/*
+ * How many slots the memory has, and offsets of slots: of the block from `sender`, of its packets, and of the result.
  */
 MPIX_DEVICE mpix_u64 bench_channel_slots(mpix_u32 ranks)
 {

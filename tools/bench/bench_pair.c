@@ -285,8 +285,8 @@ static bool describe_side(bench_pair_t *pair, description_t *description)
 }
 
 /*
- * Connects to the peer of `description`, and makes the proxy and the port channel. On failure returns
- * false; bench_pair_close then frees what was made.
+ * Connects to the peer of `description`, and makes the proxy and the port channel. On failure returns false;
+ * bench_pair_close then frees what was made.
  */
 static bool connect_peer(bench_pair_t *pair, const description_t *description)
 {

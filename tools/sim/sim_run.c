@@ -74,7 +74,8 @@ typedef struct {
     bool is_out_of_memory;
 } plane_t;
 
-/* Returns the schedule of a lane's tiles. Over trees, every other lane takes the second tree, as blocks of a kernel do.
+/*
+ * Returns the schedule of a lane's tiles. Over trees, every other lane takes the second tree, as blocks of a kernel do.
  */
 static mscclpp_schedule_t schedule_of(const plane_t *plane, uint32_t lane_number)
 {

@@ -29,8 +29,8 @@ typedef struct {
 
 /*
  * Parses the command line, before MPI_Init. Reorders argv, and removes --between from it. Returns false if the program
- * has to end with *status_p: 0 after --help or
- * --version, BENCH_EXIT_USAGE after a bad option, for which one line was printed.
+ * has to end with *status_p: 0 after --help or --version, BENCH_EXIT_USAGE after a bad option, for which one line was
+ * printed.
  */
 bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *status_p);
 

@@ -45,7 +45,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_send(mscclpp_dev_ctx_t *ctx, const ms
         tile->set + first_unit * MSCCLPP_DEV_UNIT, (end_unit - first_unit) * MSCCLPP_DEV_UNIT);
 }
 
-/* Waits until the message of a receiving step has arrived. Called by one thread. If the wait fails, sets ctx->failed.
+/*
+ * Waits until the message of a receiving step has arrived. Called by one thread. If the wait fails, sets ctx->failed.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                  const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)

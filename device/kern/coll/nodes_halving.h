@@ -117,7 +117,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_round(mscclpp_dev_ctx_t *ctx,
     const uint32_t from_node = mscclpp_dev_rounds_before(&scheme, distance);
 
     if (ctx->tid == 0) {
-        /* A node before this one signals once in each turn, so its signal number t + 1 of this call belongs to turn t.
+        /*
+         * A node before this one signals once in each turn, so its signal number t + 1 of this call belongs to turn t.
          */
         mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
                                     &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, from_node)],

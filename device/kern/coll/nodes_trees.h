@@ -136,7 +136,8 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_trees_open(mscclpp_dev_ctx_t *ctx, const
         mscclpp_dev_coll_nodes_trees_await_parent(ctx, &state->args->nodes, &place,
                                                   turn->index + 1 - MSCCLPP_DEV_NODES_SETS);
     } else if (turn->index >= MSCCLPP_DEV_NODES_SETS && ctx->tid == 0) {
-        mscclpp_dev_coll_nodes_trees_await_credits(ctx, &state->args->nodes, &place, turn->index - 3);
+        mscclpp_dev_coll_nodes_trees_await_credits(ctx, &state->args->nodes, &place,
+                                                   turn->index + 2 - MSCCLPP_DEV_NODES_SETS);
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     return !ctx->failed;
@@ -184,7 +185,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_pass_on(mscclpp_dev_ctx_t *ctx,
                                            (mscclpp_dev_trees_meets(nodes->nnodes, parent, nodes->node) ? 1 : 0) +
                                                turn->index + 1);
         if (turn->index >= MSCCLPP_DEV_NODES_SETS) {
-            mscclpp_dev_coll_nodes_trees_await_credits(ctx, nodes, &place, turn->index - 3);
+            mscclpp_dev_coll_nodes_trees_await_credits(ctx, nodes, &place, turn->index + 2 - MSCCLPP_DEV_NODES_SETS);
         }
         mscclpp_dev_coll_nodes_trees_send(ctx, state, turn, mscclpp_dev_coll_nodes_incoming(state, turn, place.root));
     }

@@ -26,9 +26,9 @@ void mca_coll_mscclpp_widen_selection(void);
 mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority);
 
 /*
- * Register and remove a callback of opal_progress, in which ranks of teams over several nodes serve each other
- * (progress.c). It is registered before there are any such teams: registering later would replace the table of
- * callbacks, which opal_progress in other threads may be using.
+ * Register and remove a callback of opal_progress, in which ranks of teams over several nodes serve one another
+ * (progress.c). The callback is registered before there are any such teams: registering later would replace the table
+ * of callbacks, which opal_progress in other threads may be using.
  */
 int mca_coll_mscclpp_progress_init(void);
 void mca_coll_mscclpp_progress_fini(void);

@@ -1,5 +1,7 @@
-/* Which algorithm serves a collective other than all-reduce between nodes. Pure functions, as in
- * mca/common/algo/coll.h. */
+/*
+ * Which algorithm serves a collective other than all-reduce between nodes. Pure functions, as in
+ * mca/common/algo/coll.h.
+ */
 #ifndef MCA_COMMON_ALGO_COLL_BETWEEN_H
 #define MCA_COMMON_ALGO_COLL_BETWEEN_H
 

@@ -25,7 +25,8 @@ static const struct {
 
 enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
 
-/* Fills in a fault; texts that are too long are cut off. Always returns false, so that callers can return its result.
+/*
+ * Fills in a fault; texts that are too long are cut off. Always returns false, so that callers can return its result.
  */
 static bool refuse(mscclpp_figures_fault_t *fault, const char *what, const char *value, const char *allowed)
 {

@@ -130,7 +130,8 @@ static const char *plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
     return "?";
 }
 
-/* Reads the name of a collective into *coll_p. MSCCLPP_COLL_LAST: all-reduce. Logs any other text, and returns false.
+/*
+ * Reads the name of a collective into *coll_p. MSCCLPP_COLL_LAST: all-reduce. Logs any other text, and returns false.
  */
 static bool parse_collective(const source_t *source, const char *text, mscclpp_coll_t *coll_p)
 {

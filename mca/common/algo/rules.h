@@ -47,10 +47,10 @@ mscclpp_rules_t *mscclpp_rules_create(void);
 
 /*
  * Reads a rules file into *rules_p, which the caller frees with mscclpp_rules_destroy. After an error, *rules_p is not
- * set. Returns MSCCLPP_ERR_INVALID if a line is not a rule; one logged line names the file, the line
- * number, the value and the allowed values. Returns MSCCLPP_ERR_SYSTEM, which is also logged, if the file cannot be
- * read or is neither a regular file nor a link to one. A lack of memory is logged, too, and gives
- * MSCCLPP_ERR_NO_MEMORY, or MSCCLPP_ERR_INVALID if it is for the rule of a line.
+ * set. Returns MSCCLPP_ERR_INVALID if a line is not a rule; one logged line names the file, the line number, the value
+ * and the allowed values. Returns MSCCLPP_ERR_SYSTEM, which is also logged, if the file cannot be read or is neither a
+ * regular file nor a link to one. A lack of memory is logged, too, and gives MSCCLPP_ERR_NO_MEMORY, or
+ * MSCCLPP_ERR_INVALID if it is for the rule of a line.
  */
 mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p);
 void mscclpp_rules_destroy(mscclpp_rules_t *rules); /* NULL is allowed */

@@ -173,8 +173,7 @@ static mscclpp_status_t fill_card(const mscclpp_fabric_join_t *join, const cards
 /*
  * Connects this rank's ends of the connections with the ends of the peers. The cards of all ranks must have arrived.
  * Returns MSCCLPP_ERR_PEER if a peer cannot take part. Any other error, such as MSCCLPP_ERR_INVALID for a card with
- * wrong lengths, has been logged.
- * mscclpp_fabric_leave frees what was made before an error.
+ * wrong lengths, has been logged. mscclpp_fabric_leave frees what was made before an error.
  */
 static mscclpp_status_t connect_ends(mscclpp_fabric_join_t *join, const cards_t *cards)
 {

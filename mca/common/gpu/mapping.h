@@ -56,7 +56,8 @@ mscclpp_status_t mscclpp_mapping_share(const mscclpp_gpu_ops_t *ops, int device,
 /* Returns the first byte of the allocation; valid until the put that matches the get. */
 void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping);
 
-/* Undoes one mscclpp_mapping_get, mscclpp_mapping_share or mscclpp_mapping_find. May close mappings. NULL is allowed.
+/*
+ * Undoes one mscclpp_mapping_get, mscclpp_mapping_share or mscclpp_mapping_find. May close mappings. NULL is allowed.
  */
 void mscclpp_mapping_put(mscclpp_mapping_t *mapping);
 

@@ -194,8 +194,8 @@ static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 
 /*
  * Starts all ranks, and gives the actors turns until none can do anything or there are MAX_FAULTS faults. Reports a
- * deadlock if no actor can move and a rank has not ended. After MAX_FAULTS faults or without memory, the run
- * is incomplete, so a deadlock is not reported. `random` is as in mscclpp_sim_run.
+ * deadlock if no actor can move and a rank has not ended. After MAX_FAULTS faults or without memory, the run is
+ * incomplete, so a deadlock is not reported. `random` is as in mscclpp_sim_run.
  */
 static void run(mscclpp_sim_t *sim, uint64_t random)
 {

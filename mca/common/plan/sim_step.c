@@ -280,9 +280,8 @@ static void advance(const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 
 /*
  * Begins the pipeline `outer` that the block is at, and returns true, which completes the step. Returns false, with
- * nothing changed, if `outer` is no pipeline, or has begun. The number of turns
- * covers all chunks, and the last turn may be shorter. sim->cell_size divides the unit of every pipeline. A pipeline
- * without operations is skipped.
+ * nothing changed, if `outer` is no pipeline, or has begun. The number of turns covers all chunks, and the last turn
+ * may be shorter. sim->cell_size divides the unit of every pipeline. A pipeline without operations is skipped.
  */
 static bool begin_pipeline(const mscclpp_sim_t *sim, const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 {

@@ -23,9 +23,9 @@ typedef struct {
     uint64_t recv_allocation; /* of recvbuf, as `reach` in mca/common/gpu/gpu.h takes it; 0: not known */
     /*
      * The host does not wait for the call yet, and the call runs in a fiber (mca/common/base/fiber.h). Equal on all
-     * ranks. The kernel starts once all ranks have come to the call. The hosts exchange buffers only if
-     * these are not known from an earlier call (mca/common/run/known.h). A team that spans nodes returns
-     * MSCCLPP_ERR_NOT_SUPPORTED if its hosts have no control messages.
+     * ranks. The kernel starts once all ranks have come to the call. The hosts exchange buffers only if these are not
+     * known from an earlier call (mca/common/run/known.h). A team that spans nodes returns MSCCLPP_ERR_NOT_SUPPORTED if
+     * its hosts have no control messages.
      */
     bool early;
     /*

@@ -91,7 +91,7 @@ plant coll-windows-uncounted collectives_windows device/lib/nodes_windows.h "$la
 plant coll-windows-partner collectives_windows device/lib/nodes_windows.h "$launcher" \
     's/distance \/ MSCCLPP_DEV_COLL_NODES_WINDOW;/(distance + 1) \/ MSCCLPP_DEV_COLL_NODES_WINDOW;/'
 trees=$coll/nodes_trees.h
-plant coll-trees-credits collectives_trees "$trees" "$launcher" 's/turn->index - 3\)/0)/'
+plant coll-trees-credits collectives_trees "$trees" "$launcher" 's/turn->index \+ 2 - MSCCLPP_DEV_NODES_SETS\)/0)/'
 plant coll-trees-two-roots collectives_ring "$coll/nodes_turn.h" "$launcher" \
     's/place\.root = .*/place.root = args->nodes.node == 2 ? 2 : args->place[args->root].node;/'
 plant coll-reduce-one-place collectives_reduce "$coll/nodes_turn.h" "$launcher" \

@@ -14,7 +14,8 @@
 
 enum { MOST_LINKS = 36 }; /* NVLinks of a GPU */
 
-/* Values of NVML: kinds of devices at the far end of an NVLink, and levels of the closest common ancestor of two GPUs.
+/*
+ * Values of NVML: kinds of devices at the far end of an NVLink, and levels of the closest common ancestor of two GPUs.
  */
 enum { TO_GPU = 0, TO_SWITCH = 2 };
 enum { SINGLE = 10, MULTIPLE = 20, HOST = 30, NODE = 40, LEVELS = 4 /* how many of them */ };

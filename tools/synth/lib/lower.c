@@ -133,7 +133,8 @@ static void write_with_signals(synth_writer_t *writer, const synth_layout_t *lay
     }
 }
 
-/* Writes the plan in the manner of puts and signals. Each of the `instances` blocks of a rank moves a part of the data.
+/*
+ * Writes the plan in the manner of puts and signals. Each of the `instances` blocks of a rank moves a part of the data.
  */
 static void lower_with_signals(synth_writer_t *writer, const synth_layout_t *layout, int instances)
 {

@@ -27,7 +27,8 @@ static char *element_address(const void *buffer, ptrdiff_t index, type_t *type)
 static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, type_t *type)
 {
     call->args.in_place = true;
-    /* This is not reset below, so that all ranks choose the same algorithm even if only this one has a type with holes.
+    /*
+     * This is not reset below, so that all ranks choose the same algorithm even if only this one has a type with holes.
      */
     call->args.said_in_place = true;
     if (call->args.out_pack_count > 0) {

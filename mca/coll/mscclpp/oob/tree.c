@@ -350,7 +350,7 @@ static void tell_hurry(tree_t *tree, const neighbour_t *to, int source)
     }
 }
 
-/* Looks for messages of the exchange ahead, and tells the neighbours to hurry if they must be told. */
+/* Looks for messages of the exchange ahead, and tells the neighbours to hurry if such a message asks for that. */
 static void look_ahead(tree_t *tree)
 {
     int source;

@@ -127,7 +127,8 @@ static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll
     keep_absent_blocks(call, degrees);
 }
 
-/* Describes a block for each edge, with a type of its own. Displacements are in bytes here, and of the type MPI_Aint.
+/*
+ * Describes a block for each edge, with a type of its own. Displacements are in bytes here, and of the type MPI_Aint.
  */
 static void describe_neighbor_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                         const MPI_Aint *sdispls, struct ompi_datatype_t *const *sdtypes, void *rbuf,

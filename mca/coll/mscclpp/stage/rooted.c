@@ -108,7 +108,8 @@ static void describe_reduce(call_t *call, const void *sbuf, void *rbuf, mca_coll
     }
 }
 
-/* Describes MPI_Gather. In place, the root's own block is read in the receive buffer, which is copied back as a whole.
+/*
+ * Describes MPI_Gather. In place, the root's own block is read in the receive buffer, which is copied back as a whole.
  */
 static void describe_gather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                             struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,

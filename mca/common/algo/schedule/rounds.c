@@ -35,7 +35,8 @@ static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender,
     }
 }
 
-/* Returns the number of distances of a round that are smaller than the number of nodes: the messages that a node sends.
+/*
+ * Returns the number of distances of a round that are smaller than the number of nodes: the messages that a node sends.
  */
 static uint32_t count_distances(const mscclpp_dev_rounds_t *rounds, uint32_t round)
 {

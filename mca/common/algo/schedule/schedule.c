@@ -100,7 +100,8 @@ static void count_rounds(mscclpp_schedule_t *schedule)
         schedule->places = reduces ? (pair_steps > 0 ? 3 : 2) * schedule->blocks : 0;
         return;
     case MSCCLPP_SCHEDULE_TREES:
-        /* An all-reduce goes up in rounds 0 and 1, and down in rounds 2 and 3. Slots: for each child; for the parent.
+        /*
+         * An all-reduce goes up in rounds 0 and 1, and down in rounds 2 and 3. Slots: for each child; for the parent.
          */
         schedule->rounds = reduces ? 4 : 2;
         schedule->slots = reduces ? 3 : schedule->pattern == MSCCLPP_DEV_REDUCE ? 2 : 1;

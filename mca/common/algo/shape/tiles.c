@@ -100,7 +100,7 @@ bool mscclpp_tiles_grid_of_coll(const mscclpp_select_input_t *input, mscclpp_dev
 }
 
 /*
- * Returns how many turns after giving a tile of an all-reduce a block takes it
+ * Returns the number of turns from giving a tile of an all-reduce to taking it
  * (device/kern/allreduce/allreduce_nodes.h): one, two, or over trees more with each level of the tree, for the nodes
  * that are farthest from the root.
  */

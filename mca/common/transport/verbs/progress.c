@@ -240,8 +240,7 @@ static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
 
 /*
  * Makes progress on all connections. Polling events needs system calls, so this and the probes come only once in
- * EVENT_INTERVAL rounds. Returns the first
- * failure since the last call; conn_status returns the others.
+ * EVENT_INTERVAL rounds. Returns the first failure since the last call; conn_status returns the others.
  */
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
 {

@@ -146,8 +146,8 @@ mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remo
 }
 
 /*
- * Splits the rest into work requests of at most the port's largest message. Short requests send
- * data inline if the CPU can read it. A failure breaks the connection.
+ * Splits the rest into work requests of at most the port's largest message. Short requests send data inline if the CPU
+ * can read it. A failure breaks the connection.
  */
 void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp)
 {
