@@ -25,7 +25,6 @@ typedef struct {
     void (*body)(rank_t *rank);
     size_t length;   /* bytes of each rank's part in the exchange whose result is damaged; 0: any exchange of pairs */
     size_t longer;   /* 0, or parts may have up to so many bytes */
-    int skipped;     /* exchanges of that kind before it */
     size_t at;       /* where a number of the culprit's part is replaced */
     uint64_t number; /* by what */
     bool everywhere; /* all ranks receive this; else rank 0 alone */
@@ -38,15 +37,21 @@ static mscclpp_status_t (*gather)(void *context, const void *sendbuf, void *recv
 static mscclpp_status_t (*exchange)(void *context, const int *peers, int count, const void *sent, const size_t *lengths,
                                     void *received, size_t pitch);
 static _Thread_local const damage_t *damage; /* what this thread receives damaged; NULL: nothing */
-static _Thread_local int skipped;            /* exchanges of that kind so far */
 
+/* Only a number that may be a length is replaced. So votes, which may have as many bytes, are left alone. */
 static mscclpp_status_t gather_damaged(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     const mscclpp_status_t status = gather(context, sendbuf, recvbuf, length);
+    uint64_t number;
+    char *at;
 
     if (damage != NULL && damage->length != 0 && length >= damage->length &&
-        length <= (damage->longer != 0 ? damage->longer : damage->length) && skipped++ == damage->skipped) {
-        memcpy((char *)recvbuf + CULPRIT * length + damage->at, &damage->number, sizeof(damage->number));
+        length <= (damage->longer != 0 ? damage->longer : damage->length)) {
+        at = (char *)recvbuf + CULPRIT * length + damage->at;
+        memcpy(&number, at, sizeof(number));
+        if (number > 0 && number <= MSCCLPP_TRANSPORT_ADDRESS_MAX) {
+            memcpy(at, &damage->number, sizeof(damage->number));
+        }
     }
     return status;
 }
@@ -78,7 +83,6 @@ static void begin(rank_t *rank)
     rank->oob.exchange = exchange_damaged;
     rank->oob.exchange_and_gather = NULL;
     damage = plan->everywhere || rank->rank == 0 ? plan : NULL;
-    skipped = 0;
 }
 
 /* Port channels of the application's kernels. */
@@ -147,20 +151,39 @@ static void join_nodes(rank_t *rank)
 int main(void)
 {
     static damage_t plans[] = {
-        {make_ports, KEY_ROOM + RANKS * ADDRESS_ROOM, 0, 0, 0, MSCCLPP_TRANSPORT_KEY_MAX + 1, false,
-         "card of rank 1 has a key of 513 bytes"},
-        {make_ports, KEY_ROOM + RANKS * ADDRESS_ROOM, 0, 0, KEY_ROOM, MSCCLPP_TRANSPORT_ADDRESS_MAX + 1, false,
-         "and an address of 1025; at most 512 and 1024"},
-        {link_nodes, 0, 0, 0, offsetof(mscclpp_fabric_card_t, key_length), MSCCLPP_TRANSPORT_KEY_MAX + 1, false,
-         "card of rank 1 has a key of 513 bytes"},
-        {link_nodes, 0, 0, 0, offsetof(mscclpp_fabric_card_t, address_length), MSCCLPP_TRANSPORT_ADDRESS_MAX + 1, false,
-         "and an address of 1025; at most 512 and 1024"},
-        {join_nodes, sizeof(uint64_t), 0, 1, 0, MSCCLPP_TRANSPORT_ADDRESS_MAX + 1, true,
-         "card of rank 1 has a key of 0 bytes and an address of 1025; at most 512 and 1024"},
-        {join_nodes, KEY_ROOM + 1, KEY_ROOM + RANKS * ADDRESS_ROOM, 0, 0, MSCCLPP_TRANSPORT_KEY_MAX + 1, false,
-         "card of rank 1 has a key of 513 bytes"},
-        {join_nodes, KEY_ROOM + 1, KEY_ROOM + RANKS * ADDRESS_ROOM, 0, KEY_ROOM, 1 << 20, false,
-         "and an address of 1048576; at most 512 and "},
+        {.body = make_ports,
+         .length = KEY_ROOM + RANKS * ADDRESS_ROOM,
+         .number = MSCCLPP_TRANSPORT_KEY_MAX + 1,
+         .said = "card of rank 1 has a key of 513 bytes"},
+        {.body = make_ports,
+         .length = KEY_ROOM + RANKS * ADDRESS_ROOM,
+         .at = KEY_ROOM,
+         .number = MSCCLPP_TRANSPORT_ADDRESS_MAX + 1,
+         .said = "and an address of 1025; at most 512 and 1024"},
+        {.body = link_nodes,
+         .at = offsetof(mscclpp_fabric_card_t, key_length),
+         .number = MSCCLPP_TRANSPORT_KEY_MAX + 1,
+         .said = "card of rank 1 has a key of 513 bytes"},
+        {.body = link_nodes,
+         .at = offsetof(mscclpp_fabric_card_t, address_length),
+         .number = MSCCLPP_TRANSPORT_ADDRESS_MAX + 1,
+         .said = "and an address of 1025; at most 512 and 1024"},
+        {.body = join_nodes,
+         .length = sizeof(uint64_t),
+         .number = MSCCLPP_TRANSPORT_ADDRESS_MAX + 1,
+         .everywhere = true,
+         .said = "card of rank 1 has a key of 0 bytes and an address of 1025; at most 512 and 1024"},
+        {.body = join_nodes,
+         .length = KEY_ROOM + 1,
+         .longer = KEY_ROOM + RANKS * ADDRESS_ROOM,
+         .number = MSCCLPP_TRANSPORT_KEY_MAX + 1,
+         .said = "card of rank 1 has a key of 513 bytes"},
+        {.body = join_nodes,
+         .length = KEY_ROOM + 1,
+         .longer = KEY_ROOM + RANKS * ADDRESS_ROOM,
+         .at = KEY_ROOM,
+         .number = 1 << 20,
+         .said = "and an address of 1048576; at most 512 and "},
     };
     mscclpp_config_t config;
 
