@@ -169,7 +169,7 @@ linked() {
 
 mapfile -t sources < <(cd "$tree" && find device mca/common mpix/handles.c test/host test/unit -name '*.c' |
     grep -v -e /gpu/cuda/ -e /ctrl/ucx -e /libucp -e /verbs/ -e /ucx/ -e test/host/test_faults \
-        -e test/host/test_no_memory | sort)
+        -e test/host/test_no_memory -e test/host/test_short_calls | sort)
 cores=$(nproc)
 for source in "${sources[@]}"; do
     [ "$(jobs -pr | wc -l)" -lt "$cores" ] || wait -n
