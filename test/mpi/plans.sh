@@ -265,7 +265,7 @@ cases_plans_between() {
         "$folder/3" "$bindir/test_plans" allreduce unplanned sum 1000
     run_saying "plans:nodes:out of reach" 'memory channel joins ranks of two nodes.*: not used' 60 "${job[@]}" \
         "$folder/4/allreduce_ring.json" --mca coll_mscclpp_verbose 2 "$bindir/test_plans" allreduce unplanned sum 1000
-    run_failing "plans:nodes:hangs" 'alltoall call 1 .*plan:alltoall_port.* did not end on rank' 60 "${job[@]}" \
+    run_failing "plans:nodes:hangs" 'alltoall call [0-9]+ .*plan:alltoall_port.* did not end on rank' 60 "${job[@]}" \
         "$folder/4/bad/hangs_port.json" --mca coll_mscclpp_plan_check off --mca coll_mscclpp_timeout 3 \
         "$bindir/test_plans" alltoall planned any 1
     if [ "$ucx" = yes ] && [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
@@ -505,9 +505,13 @@ cases_plans_refused() {
         "$folder/3/bad/channel_id.json" "$bindir/test_basic" served
     # The library that reads plans is opened when the first one is read.
     mkdir -p "$scratch/broken" && : >"$scratch/broken/libyajl.so.2"
-    run_counting "plans:refused:no yajl" 1 'plan .*: no yajl, which reads plans: .*: not used' 60 "${job[@]}" \
-        "$folder/3/allreduce_ring.json" -x LD_LIBRARY_PATH="$scratch/broken${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-        "$bindir/test_plans" allreduce unplanned sum 100
+    if grep -aqs '/libyajl\.so\.2' "$component_dir/mca_coll_mscclpp.so"; then
+        skip "plans:refused:no yajl" "this build names yajl's folder, so that no other one is opened"
+    else
+        run_counting "plans:refused:no yajl" 1 'plan .*: no yajl, which reads plans: .*: not used' 60 "${job[@]}" \
+            "$folder/3/allreduce_ring.json" -x LD_LIBRARY_PATH="$scratch/broken${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+            "$bindir/test_plans" allreduce unplanned sum 100
+    fi
     run_counting "plans:refused:hangs" 1 'execution plan .*/hangs.json: deadlock: .*\[deadlock\]: not used' 60 \
         "${job[@]}" "$folder/3/bad/hangs.json" --mca coll_mscclpp_plan_check full "$bindir/test_plans" allreduce \
         unplanned sum 1000
