@@ -67,13 +67,14 @@ typedef struct {
  * Runs in the stream's thread: waits until the word reaches the value. The wait has no deadline: mpix_request_abandon
  * ends such waits by storing a value that is larger than all others.
  */
-static void await_now(void *argument)
+static void run_wait(void *argument)
 {
     operation_t *operation = argument;
 
-    for (int turns = 0; mpix_word_get(operation->word) < operation->value; ++turns) {
-        if (turns < YIELDS_BEFORE_SLEEP) {
+    for (int yields = 0; mpix_word_get(operation->word) < operation->value;) {
+        if (yields < YIELDS_BEFORE_SLEEP) {
             (void)sched_yield();
+            ++yields;
         } else {
             (void)usleep(PAUSE_US);
         }
@@ -82,7 +83,7 @@ static void await_now(void *argument)
 }
 
 /* Runs in the stream's thread. */
-static void store_now(void *argument)
+static void run_store(void *argument)
 {
     operation_t *operation = argument;
 
@@ -91,7 +92,7 @@ static void store_now(void *argument)
 }
 
 /*
- * Queues an operation on a word. `carry_out`, which is await_now or store_now, runs in the stream's thread and frees
+ * Queues an operation on a word. `carry_out`, which is run_wait or run_store, runs in the stream's thread and frees
  * the operation. Returns MPI_ERR_NO_MEM or the error code of the component if nothing could be queued.
  */
 static int queue_operation(void *stream, void (*carry_out)(void *argument), uint64_t *word, uint64_t value)
@@ -112,12 +113,12 @@ static int queue_operation(void *stream, void (*carry_out)(void *argument), uint
 
 static int stream_await(void *stream, const uint64_t *word, uint64_t value)
 {
-    return queue_operation(stream, await_now, (uint64_t *)(uintptr_t)word, value);
+    return queue_operation(stream, run_wait, (uint64_t *)(uintptr_t)word, value);
 }
 
 static int stream_store(void *stream, uint64_t *word, uint64_t value)
 {
-    return queue_operation(stream, store_now, word, value);
+    return queue_operation(stream, run_store, word, value);
 }
 
 static int has_failed(void)

@@ -87,7 +87,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_last(uint32_t bytes)
 }
 
 /* Returns true if some lane of the warp has a unit up to number `last`. `unit` is the number of this lane's. */
-MSCCLPP_DEV bool mscclpp_dev_brief_coll_has_unit(uint32_t unit, uint32_t last)
+MSCCLPP_DEV bool mscclpp_dev_brief_coll_warp_has_unit(uint32_t unit, uint32_t last)
 {
     return unit / MSCCLPP_DEV_WARP <= last / MSCCLPP_DEV_WARP;
 }
@@ -172,20 +172,20 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_send(const mscclpp_dev_args_t *args, con
     const uint32_t last = mscclpp_dev_brief_coll_last(block.bytes);
     uint32_t first;
 
-    if (mscclpp_dev_brief_coll_has_unit(coll->lane, last)) {
+    if (mscclpp_dev_brief_coll_warp_has_unit(coll->lane, last)) {
         mscclpp_dev_brief_coll_send_unit(args, coll, peer, block, coll->lane);
     }
     for (first = coll->row_length; most > 1 && first <= last; first += coll->row_length) {
-        if (mscclpp_dev_brief_coll_has_unit(first + coll->lane, last)) {
+        if (mscclpp_dev_brief_coll_warp_has_unit(first + coll->lane, last)) {
             mscclpp_dev_brief_coll_send_unit(args, coll, peer, block, first + coll->lane);
         }
     }
 }
 
 /*
- * Receives a thread's units, or its empty packet, and stores the units, unless they are of this rank's own block and
- * that is in the output already. If the wait fails, sets ctx->failed and stores nothing. `most` is the most units of a
- * thread, a constant. All of them are looked for at once.
+ * Receives this thread's units, or its empty packet, and stores the units. A block of this rank's own that is in the
+ * output already is not stored. If the wait fails, sets ctx->failed and stores nothing. `most` is the most units of a
+ * thread, a constant. Each turn of the wait polls all of the thread's packets.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                              const mscclpp_dev_brief_coll_t *coll, uint32_t most)
@@ -199,7 +199,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const msccl
     mscclpp_dev_wait_t wait = {0, 0};
     bool is_late;
 
-    if (!mscclpp_dev_brief_coll_has_unit(coll->lane, last)) {
+    if (!mscclpp_dev_brief_coll_warp_has_unit(coll->lane, last)) {
         return;
     }
     MSCCLPP_DEV_UNROLL
@@ -221,7 +221,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const msccl
     }
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < most; ++i) {
-        if (mscclpp_dev_brief_coll_has_unit(i * coll->row_length + coll->lane, last)) {
+        if (mscclpp_dev_brief_coll_warp_has_unit(i * coll->row_length + coll->lane, last)) {
             mscclpp_dev_st_unit((char *)args->out + block.offset, units[i], block.bytes, values[i],
                                 MSCCLPP_DEV_WHOLE_UNIT);
         }
@@ -259,7 +259,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
     mscclpp_dev_acc_t acc;
     uint32_t first, i, late;
 
-    if (!mscclpp_dev_brief_coll_has_unit(ctx->tid, last)) {
+    if (!mscclpp_dev_brief_coll_warp_has_unit(ctx->tid, last)) {
         return;
     }
     MSCCLPP_DEV_ROLLED

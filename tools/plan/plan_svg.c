@@ -123,6 +123,10 @@ static void draw_spans(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan
 /* Draws an arrow for each message, but at most MAX_ARROWS arrows. `scale` is the number of pixels for a microsecond. */
 static void draw_arrows(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, double scale)
 {
+    if (trace->arrow_count > MAX_ARROWS) {
+        fprintf(out, "<text x=\"%d\" y=\"36\" text-anchor=\"end\">the first %d of %zu arrows</text>\n", LEFT + WIDTH,
+                (int)MAX_ARROWS, trace->arrow_count);
+    }
     for (size_t i = 0; i < trace->arrow_count && i < MAX_ARROWS; ++i) {
         const mscclpp_plan_arrow_t *arrow = &trace->arrows[i];
 
@@ -131,7 +135,7 @@ static void draw_arrows(FILE *out, const mscclpp_plan_t *plan, const mscclpp_pla
                 "stroke-opacity=\"0.6\" marker-end=\"url(#head)\"/>\n",
                 LEFT + arrow->sent * scale, row_top(plan, arrow->from_rank, arrow->from_block) + ROW_HEIGHT / 2,
                 LEFT + arrow->comes * scale, row_top(plan, arrow->to_rank, arrow->to_block) + ROW_HEIGHT / 2,
-                arrow->is_packet ? "#8050a0" : "#a05000");
+                arrow->is_packet ? "#8050a0" : "#d08030");
     }
 }
 

@@ -92,7 +92,7 @@ static void report_refusal(const mscclpp_team_t *team, mscclpp_plan_file_t *file
 
 /*
  * Returns true if a plan is for the GPU that this rank uses, or for any GPU. The twin's device is called "host". If the
- * GPU's address is unknown, returns false.
+ * GPU's address is unknown, returns false. Then no rank uses the plan, and nothing is said of it.
  */
 static bool is_for_gpu(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
 {

@@ -114,7 +114,7 @@ typedef struct {
     mscclpp_status_t (*create)(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                mscclpp_transport_t **transport_p);
 
-    /* Destroys the instance. All connections and regions of the instance must be destroyed before. NULL is allowed. */
+    /* Destroys the instance. All connections and regions of the instance must be destroyed first. NULL is allowed. */
     void (*destroy)(mscclpp_transport_t *transport);
 
     /*

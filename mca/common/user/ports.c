@@ -34,7 +34,7 @@ static mscclpp_status_t report_no_memory(const mscclpp_user_t *user)
 
 /*
  * Closes the transport, and frees the tokens. The transport comes first, because it uses the tokens. Its connections
- * and its region must be destroyed before, and no peer may write to the tokens any more.
+ * and its region must be destroyed first, and no peer may write to the tokens any more.
  */
 static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports)
 {
@@ -265,8 +265,8 @@ static void free_arrays(mscclpp_user_ports_t *ports)
 }
 
 /*
- * Frees the ports and what they have. The proxy and the connections must be destroyed before. If `keep_tokens` is set,
- * the tokens are never freed, because peers may still write to them.
+ * Frees the ports with their transport, tokens and lists. The proxy and the connections must be destroyed first. If
+ * `keep_tokens` is set, the tokens are never freed, because peers may still write to them.
  */
 static void free_ports(mscclpp_user_channels_t *channels, bool keep_tokens)
 {

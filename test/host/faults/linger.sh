@@ -45,5 +45,5 @@ colls=device/kern/linger_brief_coll.h
 plant linger-brief-in-place linger_kernel "$colls" "$launcher" \
     '/no thread stores before all have read/s/if \(.*\) \{/if (false) {/'
 plant linger-brief-silent linger_kernel "$colls" "$launcher" \
-    's/if \(mscclpp_dev_brief_coll_has_unit\(coll->lane, last\)\) \{/if (block.bytes != 0) {/'
+    's/if \(mscclpp_dev_brief_coll_warp_has_unit\(coll->lane, last\)\) \{/if (block.bytes != 0) {/'
 plant linger-brief-turns linger_kernel "$colls" "$launcher" 's/most > 1 && first <= last;/most > 1 \&\& first < last;/'

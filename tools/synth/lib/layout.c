@@ -296,11 +296,11 @@ synth_move_t *synth_moves_begin(synth_moves_t *moves, int order, int rank, synth
     move->order = order;
     move->count = 0;
     move->size = 1;
-    synth_move_end(move, rank, place);
+    synth_move_add_end(move, rank, place);
     return move;
 }
 
-void synth_move_end(synth_move_t *move, int rank, synth_place_t place)
+void synth_move_add_end(synth_move_t *move, int rank, synth_place_t place)
 {
     if (move != NULL) {
         move->end[move->count].rank = rank;
@@ -411,8 +411,8 @@ void synth_moves_send(const synth_layout_t *layout, int rank, int step, synth_mo
             /* Each rank begins with the next higher one, so that not all send to one rank first. */
             int order = (send->to - rank + layout->ranks) % layout->ranks;
 
-            synth_move_end(synth_moves_begin(moves, order, rank, synth_layout_at(layout, rank, send->chunk, step)),
-                           send->to, target_of(layout, i));
+            synth_move_add_end(synth_moves_begin(moves, order, rank, synth_layout_at(layout, rank, send->chunk, step)),
+                               send->to, target_of(layout, i));
         }
     }
     synth_moves_merge(layout, moves);
@@ -433,7 +433,7 @@ void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_m
 
             if (relayed >= 0) {
                 move = move != NULL ? move : synth_moves_begin(moves, 0, rank, slot_of(layout, relayed));
-                synth_move_end(move, send->to, slot_of(layout, i));
+                synth_move_add_end(move, send->to, slot_of(layout, i));
             }
         }
     }
@@ -476,9 +476,9 @@ void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_mov
         synth_move_t *move = synth_moves_begin(moves, 0, rank, synth_layout_at(layout, rank, chunk, step));
 
         for (; i < count && addend[i].chunk == chunk; ++i) {
-            synth_move_end(move, rank, slot_of(layout, addend[i].send));
+            synth_move_add_end(move, rank, slot_of(layout, addend[i].send));
         }
-        synth_move_end(move, rank, layout->new_home[rank * layout->count + chunk]);
+        synth_move_add_end(move, rank, layout->new_home[rank * layout->count + chunk]);
     }
     free(addend);
     synth_moves_merge(layout, moves);
@@ -491,9 +491,10 @@ void synth_moves_unpack(const synth_layout_t *layout, int rank, synth_moves_t *m
         synth_place_t target = synth_layout_target(layout, rank, chunk);
 
         if (final_send >= 0 && target.buffer != 0) {
-            synth_move_end(
-                synth_moves_begin(moves, layout->schedule->sends[final_send].step, rank, slot_of(layout, final_send)),
-                rank, target);
+            synth_move_t *move =
+                synth_moves_begin(moves, layout->schedule->sends[final_send].step, rank, slot_of(layout, final_send));
+
+            synth_move_add_end(move, rank, target);
         }
     }
     synth_moves_merge(layout, moves);
@@ -509,7 +510,7 @@ void synth_moves_own(const synth_layout_t *layout, int rank, synth_moves_t *move
         synth_place_t target = synth_layout_target(layout, rank, chunk);
 
         if (home.buffer != 0 && target.buffer != 0) {
-            synth_move_end(synth_moves_begin(moves, 0, rank, home), rank, target);
+            synth_move_add_end(synth_moves_begin(moves, 0, rank, home), rank, target);
         }
     }
     synth_moves_merge(layout, moves);

@@ -82,7 +82,7 @@ void synth_moves_destroy(synth_moves_t *moves);
 /* Appends a move of one chunk with its first end. If memory runs out, sets `failed` and returns NULL. */
 synth_move_t *synth_moves_begin(synth_moves_t *moves, int order, int rank, synth_place_t place);
 /* Adds an end to a move. Does nothing if the move is NULL. */
-void synth_move_end(synth_move_t *move, int rank, synth_place_t place);
+void synth_move_add_end(synth_move_t *move, int rank, synth_place_t place);
 
 /* Merges moves whose chunks are adjacent at all ends, unless the result would cross from one block into the next. */
 void synth_moves_merge(const synth_layout_t *layout, synth_moves_t *moves);

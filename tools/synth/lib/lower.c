@@ -84,9 +84,9 @@ static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int
         synth_move_t *move = synth_moves_begin(&moves, 0, rank, synth_layout_at(layout, rank, chunk, SYNTH_MAX_STEPS));
 
         for (int source = 1; source < layout->ranks; ++source) {
-            synth_move_end(move, rank, synth_layout_at(layout, rank, source * chunks + chunk, SYNTH_MAX_STEPS));
+            synth_move_add_end(move, rank, synth_layout_at(layout, rank, source * chunks + chunk, SYNTH_MAX_STEPS));
         }
-        synth_move_end(move, rank, (synth_place_t){'o', chunk});
+        synth_move_add_end(move, rank, (synth_place_t){'o', chunk});
     }
     synth_moves_merge(layout, &moves);
     synth_writer_data(writer, "re", &moves, 0);

@@ -42,14 +42,14 @@ static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int
         synth_move_t *move = synth_moves_begin(&sum, 0, rank, rank == last ? home : output);
 
         for (int source = 0; source < last; ++source) {
-            synth_move_end(move, rank, slot_of(layout, rank, source, index, own_slots));
+            synth_move_add_end(move, rank, slot_of(layout, rank, source, index, own_slots));
         }
-        synth_move_end(move, rank, output);
+        synth_move_add_end(move, rank, output);
         if (rank != last) {
-            synth_move_end(synth_moves_begin(&pack, 0, rank, home), rank,
-                           slot_of(layout, rank, rank, index, own_slots));
-            synth_move_end(synth_moves_begin(&unpack, 0, rank, slot_of(layout, rank, last, index, own_slots)), rank,
-                           output);
+            synth_move_add_end(synth_moves_begin(&pack, 0, rank, home), rank,
+                               slot_of(layout, rank, rank, index, own_slots));
+            synth_move_add_end(synth_moves_begin(&unpack, 0, rank, slot_of(layout, rank, last, index, own_slots)), rank,
+                               output);
         }
     }
     synth_moves_merge(layout, &pack);

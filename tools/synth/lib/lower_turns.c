@@ -171,7 +171,8 @@ static void send_on(synth_writer_t *writer, const synth_layout_t *layout, int ra
         const synth_send_t *send = &schedule->sends[i];
 
         if (send->chunk == chunk && send->from == rank && send->adds == (tag == UP)) {
-            synth_move_end(synth_moves_begin(&moves, 0, rank, from), send->to, (synth_place_t){'s', layout->slot[i]});
+            synth_move_add_end(synth_moves_begin(&moves, 0, rank, from), send->to,
+                               (synth_place_t){'s', layout->slot[i]});
         }
     }
     synth_writer_sync(writer, "wait", tag, peers);
@@ -189,7 +190,7 @@ static void write_copy(synth_writer_t *writer, int rank, synth_place_t from, syn
     synth_moves_t moves = {NULL, 0, 0, false};
 
     if (to.buffer != 0 && (from.buffer != to.buffer || from.index != to.index)) {
-        synth_move_end(synth_moves_begin(&moves, 0, rank, from), rank, to);
+        synth_move_add_end(synth_moves_begin(&moves, 0, rank, from), rank, to);
         synth_writer_data(writer, "copy", &moves, 1);
     }
     synth_moves_destroy(&moves);
@@ -220,11 +221,11 @@ static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const
         move = synth_moves_begin(&sum, 0, rank, value);
         for (int i = 0; i < schedule->send_count; ++i) {
             if (schedule->sends[i].chunk == chunk && schedule->sends[i].to == rank && schedule->sends[i].adds) {
-                synth_move_end(move, rank, (synth_place_t){'s', layout->slot[i]});
+                synth_move_add_end(move, rank, (synth_place_t){'s', layout->slot[i]});
             }
         }
         value = layout->new_home[rank * layout->count + chunk];
-        synth_move_end(move, rank, value);
+        synth_move_add_end(move, rank, value);
         synth_writer_sync(writer, "wait", UP, position->children[UP]);
         synth_writer_simple(writer, "nop");
         synth_writer_data(writer, "re", &sum, 0);

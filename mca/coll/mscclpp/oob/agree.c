@@ -150,7 +150,10 @@ static void note_sent(const wait_t *wait, int count)
     wait->module->told_waits = true;
 }
 
-/* Tells a rank that this one waits, unless it has been told. Without memory the rank is not told. */
+/*
+ * Tells a rank that this one waits, unless it has been told. Without memory for the message nothing is sent, and a
+ * later call tries again. Without memory for the flags, each call tells the rank.
+ */
 static void tell(wait_t *wait, mca_coll_mscclpp_oob_t *oob, int rank, double now)
 {
     const waits_t waits = {.leads = 0 != wait->led, .hurried = wait->hurried, .hurried_waited = now - wait->started};
@@ -165,7 +168,11 @@ static void tell(wait_t *wait, mca_coll_mscclpp_oob_t *oob, int rank, double now
     }
 }
 
-/* Makes this rank a leader, which asks all ranks, also those that it has told that it waits. */
+/*
+ * Makes this rank a leader, and asks all other ranks whether they wait. Ranks that were told earlier are asked again,
+ * because that message did not ask for an answer. Begins after itself, so that several leaders do not all ask the same
+ * rank first.
+ */
 static void lead(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 {
     const int own = ompi_comm_rank(oob->comm), ranks = ompi_comm_size(oob->comm);

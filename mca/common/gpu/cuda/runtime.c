@@ -64,7 +64,10 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
     }
     _Static_assert(sizeof(uuid) == sizeof(info.uuid), "a UUID is a UUID");
     memcpy(info.uuid, &uuid, sizeof(info.uuid));
-    /* Only the choice of the nearest HCA needs this, so a failure does no harm. */
+    /*
+     * The nearest HCA is chosen by this address, and plans that name their GPUs are matched by it. Without it, the rank
+     * goes on: any HCA is as near, and no such plan is used.
+     */
     if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_DEBUG,
                                     driver->device_get_pci_bus_id(info.pci_bus_id, sizeof(info.pci_bus_id), device))) {
         info.pci_bus_id[0] = '\0';
