@@ -319,6 +319,7 @@ mscclpp_status_t try_team(rank_t *rank, const mscclpp_config_t *config, mscclpp_
     params.admission = rank->admission;
     params.own_process = rank->own_process;
     params.rules = rank->rules;
+    params.reuse = rank->reuse;
     params.oob = rank->oob;
     return mscclpp_team_create(&params, team_p);
 }

@@ -13,12 +13,13 @@ typedef struct {
     int size;
     mscclpp_oob_t oob;
     const mscclpp_config_t *config;
-    const mscclpp_gpu_ops_t *gpu; /* the host twin's; the body may change this and the next five before create_team */
+    const mscclpp_gpu_ops_t *gpu; /* the host twin's; the body may change this and the next six before create_team */
     int device;
     bool concurrent;                /* as in mscclpp_team_params_t */
     mscclpp_admission_t *admission; /* as in mscclpp_team_params_t */
     bool own_process;               /* the same */
     const mscclpp_rules_t *rules;   /* the same */
+    bool reuse;                     /* the same */
     void *argument;
     int failures; /* counted by the body, summed by run_ranks */
 } rank_t;

@@ -32,6 +32,8 @@ typedef struct {
     mscclpp_team_t *team;
     int32_t *in, *out;
     uint64_t calls;
+    int shift;     /* of the places of blocks that differ in size */
+    bool prepares; /* before each call, as the function does that makes a persistent request */
 } known_t;
 
 static void configure(mscclpp_config_t *config)
@@ -84,8 +86,16 @@ static void sum(known_t *known, int count, const char *algorithm, uint64_t excha
                                            .op = MSCCLPP_OP_SUM,
                                            .call = known->calls,
                                            .early = true};
-    const uint64_t exchanges_before = group->exchanges, arrivals_before = group->arrivals;
+    mscclpp_allreduce_args_t prepared = args;
+    uint64_t exchanges_before, arrivals_before;
     int wrong = 0;
+
+    if (known->prepares) {
+        prepared.call = 0;
+        CHECK_EQ(mscclpp_allreduce_prepare(known->team, &prepared), MSCCLPP_OK);
+    }
+    exchanges_before = group->exchanges;
+    arrivals_before = group->arrivals;
 
     for (int k = 0; k < count; ++k) {
         known->in[k] = 100 * call + k + known->rank->rank;
@@ -133,11 +143,13 @@ static void move(known_t *known, mscclpp_coll_t coll, bool repeated, const char 
                                       .early = true,
                                       .repeated = repeated,
                                       .call = ++known->calls};
-    const uint64_t exchanges_before = group->exchanges, ends = strcmp(algorithm, "engines") == 0;
+    const uint64_t ends = strcmp(algorithm, "engines") == 0;
+    mscclpp_coll_args_t prepared = args;
+    uint64_t exchanges_before;
     int wrong = 0;
 
     for (int peer = 0; peer < n; ++peer) {
-        const uint64_t bytes = BLOCK * sizeof(int32_t), place = (uint64_t)((own + peer) % n);
+        const uint64_t bytes = BLOCK * sizeof(int32_t), place = (uint64_t)((own + peer + known->shift) % n);
 
         send[peer] = (mscclpp_dev_block_t){.offset = (uint64_t)peer * bytes, .bytes = bytes};
         recv[peer] = (mscclpp_dev_block_t){.offset = place * bytes, .bytes = bytes};
@@ -145,6 +157,11 @@ static void move(known_t *known, mscclpp_coll_t coll, bool repeated, const char 
             known->in[peer * BLOCK + k] = number_of(own, gathers ? 0 : peer, k, known->calls);
         }
     }
+    if (known->prepares) {
+        prepared.call = 0;
+        CHECK_EQ(mscclpp_collective_prepare(known->team, &prepared), MSCCLPP_OK);
+    }
+    exchanges_before = group->exchanges;
     if (known->calls % (uint64_t)n == (uint64_t)own) {
         jitter_sleep(&(uint64_t){known->calls}, 2000);
     }
@@ -153,7 +170,7 @@ static void move(known_t *known, mscclpp_coll_t coll, bool repeated, const char 
     }
     CHECK_EQ(mscclpp_collective(known->team, &args), MSCCLPP_OK);
     for (int peer = 0; peer < n; ++peer) {
-        const int place = varied ? (own + peer) % n : peer;
+        const int place = varied ? (own + peer + known->shift) % n : peer;
 
         for (int k = 0; k < BLOCK; ++k) {
             wrong += known->out[place * BLOCK + k] != number_of(peer, gathers ? 0 : own, k, known->calls);
@@ -340,6 +357,62 @@ static void move_blocks(rank_t *rank)
     close_known(&known);
 }
 
+/*
+ * Persistent requests exchange their buffers as they are made, so that the first start needs no exchange. One whose
+ * buffers cannot be mapped tries again as it is started.
+ */
+static void prepare(rank_t *rank)
+{
+    static const mscclpp_coll_t colls[] = {MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_ALLTOALL, MSCCLPP_COLL_ALLTOALLV};
+    const char *const algorithm = rules != NULL ? "engines" : "zerocopy";
+    int32_t *shared, *private = malloc(sizeof(int32_t) * COUNT);
+    known_t known;
+
+    for (int i = 0; i < 3; ++i) {
+        open_known(rank, &known);
+        known.prepares = true;
+        move(&known, colls[i], true, algorithm, 0);
+        known.prepares = false;
+        move(&known, colls[i], true, algorithm, 0);
+        close_known(&known);
+    }
+    open_known(rank, &known);
+    known.prepares = true;
+    sum(&known, COUNT, "zerocopy", 0, 1);
+    sum(&known, SMALL, "oneshot", 0, 1);
+    close_known(&known);
+    open_known(rank, &known);
+    shared = known.out;
+    known.prepares = true;
+    known.out = rank->rank == 0 ? private : shared;
+    move(&known, MSCCLPP_COLL_ALLGATHER, true, "scratch", 1);
+    known.out = shared;
+    close_known(&known);
+    free(private);
+}
+
+/*
+ * A team is taken over by another request, which has the same buffers, and its blocks at other places there. What the
+ * first request's team knows of the buffers must not serve the second one.
+ */
+static void take_over(rank_t *rank)
+{
+    const char *const algorithm = rules != NULL ? "engines" : "zerocopy";
+    known_t known;
+
+    rank->reuse = true;
+    open_known(rank, &known);
+    move(&known, MSCCLPP_COLL_ALLTOALLV, true, algorithm, 1);
+    meet(rank);
+    mscclpp_team_destroy(known.team);
+    known.team = create_team(rank);
+    REQUIRE(known.team != NULL);
+    CHECK(known.team->group.exchanges > 0); /* it is the same team */
+    known.shift = 1;
+    move(&known, MSCCLPP_COLL_ALLTOALLV, true, algorithm, 1);
+    close_known(&known);
+}
+
 /* Makes an early all-gather that is to fail on every rank. */
 static void gather_in_vain(known_t *known)
 {
@@ -423,6 +496,8 @@ static void test_repeated(int scale)
     run_each(&config, repeat);
     run_each(&config, use_many);
     run_each(&config, move_blocks);
+    run_each(&config, prepare);
+    run_each(&config, take_over);
 }
 
 static void test_replaced(int scale)

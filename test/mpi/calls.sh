@@ -17,7 +17,7 @@ cases_programs() {
         run "memory:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_memory"
     done
     # In place, in mapped buffers and through the scratch.
-    local mapped=()
+    local mapped=() all=()
     [ "$MSCCLPP_TEST_DEVICE" != host ] || mapped=(--mca coll_mscclpp_twin_shared_only 1)
     for n in 2 3; do
         run "in_place:$n" 120 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_in_place"
@@ -41,7 +41,7 @@ cases_programs() {
     for coll in allgather alltoall bcast; do
         engines+=(--mca "coll_mscclpp_${coll}_algorithm" engines)
     done
-    [ "$MSCCLPP_TEST_DEVICE" != host ] || engines+=(--mca coll_mscclpp_twin_shared_only 1)
+    [ "$MSCCLPP_TEST_DEVICE" != host ] || { engines+=(--mca coll_mscclpp_twin_shared_only 1) && all=(--mapped); }
     for n in 2 3; do
         if [ "$(engines_for "$n")" = engines ] && among "$n" 3; then
             run "threads:engines:$n" 240 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "${engines[@]}" \
@@ -73,7 +73,7 @@ cases_programs() {
 
 # Nonblocking and persistent calls that copy engines serve as rules ask for it, where there may be engines at all.
 cases_engine_requests() {
-    local coll n by served=() late='arrival of all ranks\) did not end on rank [01] .*not arrived: 2(;|$)'
+    local coll n by served=() all=() late='arrival of all ranks\) did not end on rank [01] .*not arrived: 2(;|$)'
     local -a engines=("${forced[@]}" --mca coll_mscclpp_rules "$scratch/engines.rules")
     for coll in allgather allgatherv alltoall alltoallv alltoallw bcast gather gatherv scatter scatterv; do
         for n in 2 3; do
@@ -88,7 +88,7 @@ cases_engine_requests() {
         run_saying "request:engines:$n" "allgather call [0-9]+: ($by), blocks" 240 -n "$n" "${engines[@]}" \
             --mca coll_mscclpp_verbose 3 "$bindir/test_known" ${served[@]+"${served[@]}"}
         run_saying "request:hidden:engines:$n" "bcast call [0-9]+: ($by), blocks" 240 -n "$n" "${engines[@]}" \
-            --mca coll_mscclpp_verbose 3 "$bindir/test_hidden"
+            --mca coll_mscclpp_verbose 3 "$bindir/test_hidden" ${all[@]+"${all[@]}"}
         run "request:engines:every:$n" 240 -n "$n" "${engines[@]}" "$bindir/test_stage"
         run "request:engines:limited:$n" 240 -n "$n" "${engines[@]}" --mca coll_mscclpp_mapping_cache_size 1 \
             "$bindir/test_known"
@@ -115,10 +115,11 @@ cases_requests() {
     done
     # By the buffers of all ranks, where these can be mapped: on the twin its own memory.
     local mapped=()
-    [ "$MSCCLPP_TEST_DEVICE" != host ] || mapped=(--mca coll_mscclpp_twin_shared_only 1)
+    [ "$MSCCLPP_TEST_DEVICE" != host ] || { mapped=(--mca coll_mscclpp_twin_shared_only 1) && all=(--mapped); }
     for n in 2 3; do
         run "request:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_request"
-        run "request:hidden:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_hidden"
+        run "request:hidden:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_hidden" \
+            ${all[@]+"${all[@]}"}
         run "persistent:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_persistent"
         # On GPUs these blocks are as large as those that copy engines move where they can.
         [ "$MSCCLPP_TEST_DEVICE" = host ] || by=$(engines_for "$n")

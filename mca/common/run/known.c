@@ -220,4 +220,6 @@ void mscclpp_runner_forget_known(mscclpp_runner_t *runner)
         free(runner->known[i]);
         runner->known[i] = NULL;
     }
+    runner->map_pause = 0;
+    runner->map_failures = 0;
 }

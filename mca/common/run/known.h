@@ -42,7 +42,11 @@ void mscclpp_runner_note_exchange(mscclpp_runner_t *runner, bool mapped, const v
  */
 bool mscclpp_runner_pauses_mapping(mscclpp_runner_t *runner);
 
-/* Frees what is kept of earlier exchanges. */
+/*
+ * Frees what is kept of earlier exchanges, and forgets those that have failed. All ranks of a team that goes on do so
+ * before the same call: those of a team that is taken over, whose next request may have its blocks at other places in
+ * the same buffers.
+ */
 void mscclpp_runner_forget_known(mscclpp_runner_t *runner);
 
 #endif

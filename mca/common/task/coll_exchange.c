@@ -99,9 +99,10 @@ static void *shared_out(const mscclpp_coll_task_t *task)
 
 /*
  * Publishes the handles of this rank's buffers for its peers. If blocks differ in size, also writes where each peer's
- * block belongs in the output, since only the receiver knows. Waits until all ranks have done so.
+ * block belongs in the output, since only the receiver knows. Waits until all ranks have done so. If `willing` is
+ * false, exports nothing, and so no rank maps any buffer.
  */
-static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task)
+static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task, bool willing)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(&team->group);
@@ -111,7 +112,7 @@ static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task)
      * In a swap, the output must also contain the input. On a rank that packs its data, it does not, so nothing is
      * exported.
      */
-    bool exportable = !(task->swaps && mscclpp_coll_packs(task));
+    bool exportable = willing && !(task->swaps && mscclpp_coll_packs(task));
     int peer;
 
     mine->has_in = in != NULL;
@@ -180,15 +181,15 @@ static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
 }
 
 /*
- * Exchanges the handles, maps the peers' buffers, and votes on the result. If any rank could not export or map a
- * buffer, *mapped_p is false on all ranks, which is not an error. After an error of the first exchange, *mapped_p is
- * not set.
+ * Exchanges the handles, maps the peers' buffers, and votes on the result. If any rank was not `willing`, or could not
+ * export or map a buffer, *mapped_p is false on all ranks, which is not an error. After an error of the first exchange,
+ * *mapped_p is not set.
  */
-static mscclpp_status_t exchange_now(mscclpp_coll_task_t *task, bool *mapped_p)
+static mscclpp_status_t exchange_now(mscclpp_coll_task_t *task, bool willing, bool *mapped_p)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_status_t map_status = MSCCLPP_OK, status = exchange_handles(task);
+    mscclpp_status_t map_status = MSCCLPP_OK, status = exchange_handles(task, willing);
     bool all_exportable = true, own_mapped, all_mapped = false;
     int rank, count = 0;
 
@@ -240,7 +241,7 @@ static mscclpp_status_t exchange_early(mscclpp_coll_task_t *task, bool *mapped_p
         return status;
     }
     if (!task->met) {
-        status = exchange_now(task, mapped_p);
+        status = exchange_now(task, true, mapped_p);
         if (status == MSCCLPP_OK) {
             mscclpp_runner_note_exchange(runner, *mapped_p, in, out, task->place);
         }
@@ -257,7 +258,21 @@ static mscclpp_status_t exchange_early(mscclpp_coll_task_t *task, bool *mapped_p
 
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p)
 {
-    return task->args->early ? exchange_early(task, mapped_p) : exchange_now(task, mapped_p);
+    return task->args->early ? exchange_early(task, mapped_p) : exchange_now(task, true, mapped_p);
+}
+
+/* The mappings are held until the first start takes them. */
+mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool willing)
+{
+    mscclpp_runner_t *runner = &task->team->runner;
+    bool mapped = false;
+    mscclpp_status_t status = exchange_now(task, willing, &mapped);
+
+    if (status == MSCCLPP_OK && mapped) {
+        mscclpp_runner_note_exchange(runner, true, shared_in(task), shared_out(task), task->place);
+        mscclpp_runner_keep_mappings(runner, false);
+    }
+    return status;
 }
 
 mscclpp_status_t mscclpp_coll_map_buffers(mscclpp_coll_task_t *task)

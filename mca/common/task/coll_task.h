@@ -58,14 +58,32 @@ void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, con
 /* Fills in the inputs of the choice that depend only on the team and the type. */
 void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_select_input_t *input);
 
-/* Chooses the algorithm and its grid. `can_map`: as far as the peers are concerned. */
-mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map);
-
 /* Describes the call for an execution plan. In the result, `plan` is NULL if no plan serves the call. */
 mscclpp_by_plan_t mscclpp_coll_by_plan(const mscclpp_coll_task_t *task);
 
 /* Launches the kernel that was chosen, and waits for its end unless the call is queued. Any error breaks the team. */
 mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task);
+
+/*
+ * coll_choose.c: returns true if the host does not wait for the call yet, and the user has not chosen an algorithm that
+ * may make hosts wait.
+ */
+bool mscclpp_coll_is_early(const mscclpp_coll_task_t *task);
+
+/* Chooses the algorithm and its grid. `can_map`: as far as the peers are concerned. */
+mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map);
+
+/* Returns true if the chosen algorithm accesses the buffers of peers. */
+static inline bool mscclpp_coll_needs_mapping(const mscclpp_coll_task_t *task)
+{
+    return task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY || task->choice.algo == MSCCLPP_COLL_BY_ENGINES;
+}
+
+/*
+ * Makes the scratch larger, if the call needs that. Collective. After a growth, *input describes what the
+ * team has then.
+ */
+mscclpp_status_t mscclpp_coll_grow(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input);
 
 /*
  * coll_blocks.c: return the block that this rank sends to a peer, and the place of the block that it receives from a
@@ -99,6 +117,12 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
  * one again (mca/common/run/known.h). `met` is set then. Otherwise a fiber may be open if *mapped_p is true.
  */
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p);
+
+/*
+ * Exchanges the buffers of a request before its first start, so that the starts find them in the list of known ones.
+ * They do not if a rank is not `willing`, or cannot map a buffer, which is not an error. Collective.
+ */
+mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool willing);
 
 /*
  * Map the peers' buffers for a captured call or a request. mscclpp_coll_map_buffers sets `mapped`, which stays NULL on

@@ -40,15 +40,6 @@ static mscclpp_status_t examine_buffers(mscclpp_coll_task_t *task)
 }
 
 /*
- * Returns true if the host does not wait for the call yet, and the user has not chosen an algorithm that may make hosts
- * wait.
- */
-static bool is_early(const mscclpp_coll_task_t *task)
-{
-    return task->args->early && task->team->protocol.coll_algorithm[task->args->coll] == MSCCLPP_COLL_AUTO;
-}
-
-/*
  * The caller sets the facts about the call. Copy engines copy ranges of bytes, so they serve only types without
  * padding.
  */
@@ -68,19 +59,6 @@ void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtyp
     input->block_limit = team->runner.block_limit;
     input->protocol = &team->protocol;
     input->layout = mscclpp_team_layout(team);
-}
-
-/* Early and queued calls map buffers only if `may_map` says so. */
-mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map)
-{
-    return mscclpp_coll_select(input, task->args->coll, task->largest, task->args->varied,
-                               can_map && ((!is_early(task) && !task->queued) || task->may_map), &task->choice);
-}
-
-/* Returns true if the chosen algorithm accesses the buffers of peers. */
-static bool needs_mapping(const mscclpp_coll_task_t *task)
-{
-    return task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY || task->choice.algo == MSCCLPP_COLL_BY_ENGINES;
 }
 
 /*
@@ -198,7 +176,7 @@ mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task)
     launch.args = &args;
     if (task->queued) {
         return mscclpp_runner_launch_mapped(&task->team->runner, task->stream, &launch,
-                                            needs_mapping(task) ? task->mapped : NULL);
+                                            mscclpp_coll_needs_mapping(task) ? task->mapped : NULL);
     }
     return mscclpp_runner_launch(&task->team->runner, NULL, &launch, mscclpp_coll_algo_name(task->choice.algo));
 }
@@ -267,7 +245,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     if (task->choice.algo == MSCCLPP_COLL_BY_ENGINES && task->stream != NULL) {
         status = mscclpp_runner_await_stream(&team->runner);
     }
-    if (status == MSCCLPP_OK && needs_mapping(task)) {
+    if (status == MSCCLPP_OK && mscclpp_coll_needs_mapping(task)) {
         status = mscclpp_coll_exchange(task, &mapped);
     }
     if (status == MSCCLPP_OK && !mapped && mscclpp_team_wants_more(team, task->largest, false)) {
@@ -322,62 +300,6 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
     return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
-/* Returns true if a call between nodes takes one turn or, if `in_windows`, one in each window. Chooses on trial. */
-static bool takes_one_turn(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool in_windows)
-{
-    mscclpp_coll_task_t tried = *task;
-
-    return mscclpp_coll_choose(&tried, input, true) == MSCCLPP_OK &&
-           (in_windows || tried.choice.exchange != MSCCLPP_DEV_NODES_WINDOWS) &&
-           (tried.choice.epochs != 0 || task->largest <= tried.choice.tile);
-}
-
-/*
- * Returns true if the call is worth a larger scratch.
- *
- * - On one node: the scratch is too small for the call, which would go through the larger one, not mapped buffers.
- * - Over several nodes: the call takes several turns, of which a larger scratch may spare some. *fully_p then says that
- *   the middle size is not available, or that the call would take several turns with it, too.
- */
-static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool *fully_p)
-{
-    const mscclpp_team_t *team = task->team;
-    const bool has_middle = mscclpp_team_has_middle(team, task->largest);
-    mscclpp_select_input_t later = *input;
-    mscclpp_coll_task_t tried = *task;
-    mscclpp_layout_t layout;
-
-    *fully_p = false;
-    if (team->fabric != NULL) {
-        if (team->full_size == 0 || takes_one_turn(task, input, false)) {
-            return false;
-        }
-        mscclpp_team_describe_grown(team, has_middle, &layout, &later);
-        *fully_p = !has_middle || !takes_one_turn(task, &later, true);
-        return !takes_one_turn(task, input, true) || takes_one_turn(task, &later, false);
-    }
-    if (!mscclpp_team_wants_more(team, task->largest, false)) {
-        return false;
-    }
-    mscclpp_team_describe_grown(team, has_middle, &layout, &later);
-    return mscclpp_coll_choose(&tried, &later, true) != MSCCLPP_OK || !needs_mapping(&tried);
-}
-
-/* Makes the scratch larger, if the call needs that. After a growth, *input describes what the team has then. */
-static mscclpp_status_t grow(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
-{
-    bool fully;
-    mscclpp_status_t status = MSCCLPP_OK;
-
-    if (wants_scratch(task, input, &fully)) {
-        status = mscclpp_team_grow(task->team, task->largest, fully);
-        if (task->team->fabric != NULL) {
-            mscclpp_fabric_describe(task->team->fabric, input);
-        }
-    }
-    return status;
-}
-
 static bool is_same_choice(const mscclpp_coll_choice_t *one, const mscclpp_coll_choice_t *other)
 {
     return one->algo == other->algo && one->kernel == other->kernel && one->nblocks == other->nblocks &&
@@ -416,18 +338,19 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_selec
     if (!task->args->is_size_known) {
         status = mscclpp_coll_agree_size(task); /* only the two ends of a pair know the size of its block */
     }
-    if (status == MSCCLPP_OK && is_early(task)) {
+    if (status == MSCCLPP_OK && mscclpp_coll_is_early(task)) {
         status = mscclpp_coll_choose(task, input, true);
-        task->may_map = task->may_map && !(needs_mapping(task) && mscclpp_runner_pauses_mapping(&task->team->runner));
+        task->may_map =
+            task->may_map && !(mscclpp_coll_needs_mapping(task) && mscclpp_runner_pauses_mapping(&task->team->runner));
     }
     if (status == MSCCLPP_OK) {
-        status = grow(task, input);
+        status = mscclpp_coll_grow(task, input);
     }
     if (status == MSCCLPP_OK) {
         status = mscclpp_coll_choose(task, input, true);
     }
     if (status == MSCCLPP_OK) {
-        task->strided = task->strided && needs_mapping(task);
+        task->strided = task->strided && mscclpp_coll_needs_mapping(task);
     }
     if (status == MSCCLPP_OK && task->strided) {
         input->may_use_engines = false;
@@ -529,6 +452,34 @@ void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, con
     team->group.collective = mscclpp_coll_name(args->coll);
 }
 
+/*
+ * Exchanges the buffers of a persistent request before its first start, if its starts will map them. If a rank needs
+ * device memory in place of a buffer, or cannot map one, the starts do what they do without this. An error breaks the
+ * team.
+ */
+static mscclpp_status_t exchange_ahead(mscclpp_coll_task_t *task)
+{
+    mscclpp_status_t status;
+    bool willing;
+
+    if (!task->args->repeated || !mscclpp_coll_needs_mapping(task)) {
+        return MSCCLPP_OK;
+    }
+    status = examine_buffers(task);
+    willing = status == MSCCLPP_OK && !task->in_far && !task->out_far && !mscclpp_coll_packs(task);
+    if (willing) {
+        status = mscclpp_coll_prepare_buffers(task);
+        willing = task->in_stand_in == NULL && task->out_stand_in == NULL;
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_coll_exchange_ahead(task, willing);
+    }
+    /* Any error, so that nothing is copied to the output. */
+    (void)mscclpp_coll_restore_buffers(task, MSCCLPP_ERR_NOT_SUPPORTED);
+    mscclpp_runner_give_stream(&task->team->runner);
+    return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
+}
+
 mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_coll_args_t *args)
 {
     mscclpp_coll_task_t task;
@@ -543,13 +494,13 @@ mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_
     describe_call(&task, &input);
     status = mscclpp_coll_choose(&task, &input, true);
     if (status == MSCCLPP_OK) {
-        status = grow(&task, &input);
+        status = mscclpp_coll_grow(&task, &input);
         mscclpp_team_leave(team); /* growing may have begun a use of leased scratch */
         mscclpp_runner_give_stream(&team->runner);
     }
     if (status == MSCCLPP_OK && task.largest > 0) {
         call = mscclpp_coll_by_plan(&task);
-        status = call.plan != NULL ? mscclpp_by_plan_prepare(team, &call) : MSCCLPP_OK;
+        status = call.plan != NULL ? mscclpp_by_plan_prepare(team, &call) : exchange_ahead(&task);
     }
     return status;
 }

@@ -370,6 +370,19 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
     return serve_call(&task);
 }
 
+/* Exchanges the buffers of a persistent request before its first start, if its starts will map them. */
+static mscclpp_status_t exchange_ahead(mscclpp_task_t *task)
+{
+    mscclpp_status_t status;
+
+    if (!task->may_map || !task->choice.algo->maps_buffers || task->choice.algo->uses_engines) {
+        return MSCCLPP_OK;
+    }
+    task->team->group.asked = mscclpp_board_ask(MSCCLPP_COLL_LAST, 0, task->bytes, task->args->dtype, task->args->op);
+    status = mscclpp_task_examine(task);
+    return status == MSCCLPP_OK ? mscclpp_task_exchange_ahead(task) : status;
+}
+
 mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
 {
     mscclpp_task_t task;
@@ -389,7 +402,7 @@ mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_a
     }
     if (status == MSCCLPP_OK) {
         call = describe_by_plan(&task); /* without buffers, which mscclpp_by_plan_prepare does not use */
-        status = call.plan != NULL ? mscclpp_by_plan_prepare(team, &call) : MSCCLPP_OK;
+        status = call.plan != NULL ? mscclpp_by_plan_prepare(team, &call) : exchange_ahead(&task);
     }
     return status;
 }

@@ -178,3 +178,20 @@ mscclpp_status_t mscclpp_task_exchange(mscclpp_task_t *task, mscclpp_select_inpu
     }
     return status;
 }
+
+/* The mappings are held until the first start takes them. */
+mscclpp_status_t mscclpp_task_exchange_ahead(mscclpp_task_t *task)
+{
+    mscclpp_runner_t *runner = &task->team->runner;
+    const bool willing = task->in_reach != MSCCLPP_REACH_NONE && task->out_reach != MSCCLPP_REACH_NONE;
+    bool mapped = false;
+    mscclpp_status_t status =
+        mscclpp_runner_exchange(runner, task->args->sendbuf, task->args->recvbuf, task->bytes, willing,
+                                task->kernel_args.peer_in, task->kernel_args.peer_out, &mapped);
+
+    if (status == MSCCLPP_OK && mapped) {
+        mscclpp_runner_note_exchange(runner, true, task->args->sendbuf, task->args->recvbuf, NULL);
+        mscclpp_runner_keep_mappings(runner, false);
+    }
+    return status;
+}

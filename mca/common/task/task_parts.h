@@ -41,6 +41,13 @@ mscclpp_status_t mscclpp_task_choose(mscclpp_task_t *task, mscclpp_select_input_
 /* Maps the peers' buffers if the algorithm needs them. May change the choice. An error breaks the team. */
 mscclpp_status_t mscclpp_task_exchange(mscclpp_task_t *task, mscclpp_select_input_t *input);
 
+/*
+ * Exchanges the buffers of a request before its first start, so that the starts find them in the list of known ones.
+ * They do not if a buffer needs a stand-in, or cannot be mapped, which is not an error. Collective. The buffers have
+ * been examined.
+ */
+mscclpp_status_t mscclpp_task_exchange_ahead(mscclpp_task_t *task);
+
 /* task_buffers.c: the buffers that kernels use instead of the user's buffers. */
 
 /*

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "mca/common/run/known.h"
 #include "mca/common/run/linger.h"
 #include "mca/common/team/parts.h"
 #include "mca/common/team/plans.h"
@@ -168,6 +169,7 @@ void mscclpp_park_reopen(mscclpp_team_t *team, const mscclpp_oob_t *oob)
     team->group.call = 0;
     team->group.asked = 0;
     team->last_algorithm = "none";
+    mscclpp_runner_forget_known(&team->runner);
     mscclpp_group_notices_fini(&team->group);
     mscclpp_group_notices_init(&team->group);
     if (team->group.ctrl != NULL) {

@@ -1,0 +1,71 @@
+/* The choice of a collective's algorithm, and when the scratch grows for one. */
+#include "mca/common/task/coll_task.h"
+#include "mca/common/team/grow.h"
+
+bool mscclpp_coll_is_early(const mscclpp_coll_task_t *task)
+{
+    return task->args->early && task->team->protocol.coll_algorithm[task->args->coll] == MSCCLPP_COLL_AUTO;
+}
+
+/* Early and queued calls map buffers only if `may_map` says so. */
+mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map)
+{
+    return mscclpp_coll_select(input, task->args->coll, task->largest, task->args->varied,
+                               can_map && ((!mscclpp_coll_is_early(task) && !task->queued) || task->may_map),
+                               &task->choice);
+}
+
+/* Returns true if a call between nodes takes one turn or, if `in_windows`, one in each window. Chooses on trial. */
+static bool takes_one_turn(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool in_windows)
+{
+    mscclpp_coll_task_t tried = *task;
+
+    return mscclpp_coll_choose(&tried, input, true) == MSCCLPP_OK &&
+           (in_windows || tried.choice.exchange != MSCCLPP_DEV_NODES_WINDOWS) &&
+           (tried.choice.epochs != 0 || task->largest <= tried.choice.tile);
+}
+
+/*
+ * Returns true if the call is worth a larger scratch.
+ *
+ * - On one node: the scratch is too small for the call, which would go through the larger one, not mapped buffers.
+ * - Over several nodes: the call takes several turns, of which a larger scratch may spare some. *fully_p then says that
+ *   the middle size is not available, or that the call would take several turns with it, too.
+ */
+static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool *fully_p)
+{
+    const mscclpp_team_t *team = task->team;
+    const bool has_middle = mscclpp_team_has_middle(team, task->largest);
+    mscclpp_select_input_t later = *input;
+    mscclpp_coll_task_t tried = *task;
+    mscclpp_layout_t layout;
+
+    *fully_p = false;
+    if (team->fabric != NULL) {
+        if (team->full_size == 0 || takes_one_turn(task, input, false)) {
+            return false;
+        }
+        mscclpp_team_describe_grown(team, has_middle, &layout, &later);
+        *fully_p = !has_middle || !takes_one_turn(task, &later, true);
+        return !takes_one_turn(task, input, true) || takes_one_turn(task, &later, false);
+    }
+    if (!mscclpp_team_wants_more(team, task->largest, false)) {
+        return false;
+    }
+    mscclpp_team_describe_grown(team, has_middle, &layout, &later);
+    return mscclpp_coll_choose(&tried, &later, true) != MSCCLPP_OK || !mscclpp_coll_needs_mapping(&tried);
+}
+
+mscclpp_status_t mscclpp_coll_grow(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
+{
+    bool fully;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (wants_scratch(task, input, &fully)) {
+        status = mscclpp_team_grow(task->team, task->largest, fully);
+        if (task->team->fabric != NULL) {
+            mscclpp_fabric_describe(task->team->fabric, input);
+        }
+    }
+    return status;
+}
