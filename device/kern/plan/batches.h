@@ -112,8 +112,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, cons
 
 /*
  * A thread's next units of a step with packets: `first` and those that follow it, ctx->nthreads apart, up to the last
- * of `units` units. A thread with fewer than a batch loads the last unit several times, so that its loads need no
- * branches, and stores it once.
+ * of `units` units. A thread with fewer than a batch loads its first unit several times, so that its loads need no
+ * branches, and stores it once. Other threads may be writing theirs meanwhile.
  */
 typedef struct {
     uint64_t first, units;
@@ -125,7 +125,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batch_unit(const mscclpp_dev_ctx_t *ctx, m
 {
     const uint64_t unit = batch.first + i * (uint64_t)ctx->nthreads;
 
-    return unit < batch.units ? unit : batch.units - 1;
+    return unit < batch.units ? unit : batch.first;
 }
 
 /* Takes one turn of a wait (mscclpp_dev_wait_turn). Out of line, because registers are scarce in batches. */
