@@ -232,7 +232,8 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
     case MSCCLPP_KERNEL_COLL_NODES_PACKETS:
         return mscclpp_dev_cuda_coll_kernel(kernel, DTYPE, OP);
     case MSCCLPP_KERNEL_PLAN:
-        return mscclpp_dev_cuda_plan_kernel(DTYPE, OP);
+    case MSCCLPP_KERNEL_PLAN_WIDE:
+        return mscclpp_dev_cuda_plan_kernel(kernel, DTYPE, OP);
     default:
         return (const void *)barrier_kernel;
     }
@@ -348,10 +349,25 @@ extern "C" int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_d
                                  dim3(launch->nthreads), parameters, 0, (cudaStream_t)stream);
 }
 
+/*
+ * Raises the limit of a thread's stack, if it is lower than `bytes`. Up to this limit the driver reserves memory for
+ * stacks in advance. For a larger stack it would do so at the kernel's launch, and would give the memory back at a
+ * later call. Such calls wait until no kernel runs, but a kernel that waits for a peer may need what comes after the
+ * call.
+ */
+static cudaError_t reserve_stacks(size_t bytes)
+{
+    size_t limit = 0;
+    cudaError_t error = cudaDeviceGetLimit(&limit, cudaLimitStackSize);
+
+    return error == cudaSuccess && limit < bytes ? cudaDeviceSetLimit(cudaLimitStackSize, bytes) : error;
+}
+
 extern "C" int mscclpp_dev_cuda_preload(int device, void *driver_launch)
 {
     cudaFuncAttributes attributes;
     cudaError_t error = cudaSuccess;
+    size_t largest_stack = 0;
     bool overlaps = true;
     int kernel, variant;
 
@@ -367,6 +383,7 @@ extern "C" int mscclpp_dev_cuda_preload(int device, void *driver_launch)
             if (error != cudaSuccess) {
                 return (int)error;
             }
+            largest_stack = attributes.localSizeBytes > largest_stack ? attributes.localSizeBytes : largest_stack;
             /*
              * A kernel that was compiled for an older architecture does not contain the wait, whatever device it runs
              * on.
@@ -379,5 +396,5 @@ extern "C" int mscclpp_dev_cuda_preload(int device, void *driver_launch)
         devices[device].driver_launch = (PFN_cuLaunchKernelEx_v11060)driver_launch;
     }
     mscclpp_dev_cuda_find_clusters(device);
-    return (int)cudaSuccess;
+    return (int)reserve_stacks(largest_stack);
 }

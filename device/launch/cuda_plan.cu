@@ -9,10 +9,11 @@
 
 /*
  * Runs a plan. DTYPE and OP are the type and the operation of its reductions, or ANY: then both are looked up at run
- * time. The block's threads load the program together, and meet in mscclpp_dev_plan_run before they use it.
+ * time. WIDE is as in mscclpp_dev_plan_run. The block's threads load the program together, and meet in
+ * mscclpp_dev_plan_run before they use it.
  */
-template <int DTYPE, int OP>
-static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
+template <int DTYPE, int OP, bool WIDE>
+static __global__ void __launch_bounds__(WIDE ? MSCCLPP_DEV_WIDE_THREADS : MSCCLPP_DEV_MAX_THREADS, 1)
     plan_kernel(const __grid_constant__ mscclpp_dev_plan_args_t args)
 {
     __shared__ mscclpp_dev_plan_copy_t copy;
@@ -20,17 +21,24 @@ static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
 
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_plan_load_program(&ctx, &args, &copy);
-    mscclpp_dev_plan_run(&ctx, &args, &copy, true, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
+    mscclpp_dev_plan_run(&ctx, &args, &copy, WIDE, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
                          DTYPE != ANY ? OP : (int)args.common.op);
 }
 
-const void *mscclpp_dev_cuda_plan_kernel(int dtype, int op)
+typedef void plan_kernel_t(mscclpp_dev_plan_args_t args);
+
+static const void *choose(mscclpp_dev_kernel_t kernel, plan_kernel_t *narrow, plan_kernel_t *wide)
+{
+    return (const void *)(kernel == MSCCLPP_KERNEL_PLAN_WIDE ? wide : narrow);
+}
+
+const void *mscclpp_dev_cuda_plan_kernel(mscclpp_dev_kernel_t kernel, int dtype, int op)
 {
 #define MATCH(dtype_, op_)                                                                                             \
     if (dtype == (int)dtype_ && op == (int)op_) {                                                                      \
-        return (const void *)plan_kernel<(int)dtype_, (int)op_>;                                                       \
+        return choose(kernel, plan_kernel<(int)dtype_, (int)op_, false>, plan_kernel<(int)dtype_, (int)op_, true>);    \
     }
     MSCCLPP_DEV_HOT(MATCH)
 #undef MATCH
-    return (const void *)plan_kernel<ANY, ANY>;
+    return choose(kernel, plan_kernel<ANY, ANY, false>, plan_kernel<ANY, ANY, true>);
 }

@@ -97,6 +97,7 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
     case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
         return sizeof(mscclpp_dev_direct_args_t);
     case MSCCLPP_KERNEL_PLAN:
+    case MSCCLPP_KERNEL_PLAN_WIDE:
         return sizeof(mscclpp_dev_plan_args_t);
     case MSCCLPP_KERNEL_BARRIER:
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT:

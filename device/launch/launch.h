@@ -19,7 +19,8 @@ extern "C" {
 typedef struct {
     mscclpp_dev_kernel_t kernel;
     uint32_t nblocks;  /* 1 to MSCCLPP_DEV_MAX_BLOCKS, equal on all ranks */
-    uint32_t nthreads; /* a block, 1 to MSCCLPP_DEV_MAX_THREADS, equal on all ranks; on CUDA a multiple of 32 */
+    uint32_t nthreads; /* a block, 1 to MSCCLPP_DEV_MAX_THREADS (MSCCLPP_KERNEL_PLAN_WIDE: MSCCLPP_DEV_WIDE_THREADS),
+                          equal on all ranks; on CUDA a multiple of 32 */
     const void *args;  /* the structure that the kernel's identifier names */
 } mscclpp_dev_launch_t;
 
@@ -139,10 +140,11 @@ void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *contex
 int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_dev_launch_t *launch);
 
 /*
- * Loads every kernel into the context of `device`, because a later load could wait for a running kernel, and that
- * kernel for this rank. The device is current, and launches use no other context there. `driver_launch` is the driver's
- * cuLaunchKernelEx, or NULL if the runtime has to launch. One thread calls this for each device, before the first
- * launch there. Stops at the first error, after which no kernel may be launched.
+ * Loads every kernel into the context of `device`, and lets the driver reserve memory for their stacks. Either could
+ * later wait for a running kernel, and that kernel for this rank. The device is current, and launches use no other
+ * context there. `driver_launch` is the driver's cuLaunchKernelEx, or NULL if the runtime has to launch. One thread
+ * calls this for each device, before the first launch there. Stops at the first error, after which no kernel may be
+ * launched.
  */
 int mscclpp_dev_cuda_preload(int device, void *driver_launch);
 #endif

@@ -150,8 +150,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         mscclpp_dev_coll_nodes_packets(ctx, args, dtype, op);
         break;
     case MSCCLPP_KERNEL_PLAN:
+    case MSCCLPP_KERNEL_PLAN_WIDE:
         mscclpp_dev_plan_load_program(ctx, args, &block_memory->plan_copy);
-        mscclpp_dev_plan_run(ctx, args, &block_memory->plan_copy, true, false, dtype, op);
+        mscclpp_dev_plan_run(ctx, args, &block_memory->plan_copy, MSCCLPP_KERNEL_PLAN_WIDE == kernel, false, dtype, op);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

@@ -8,6 +8,12 @@
 #include "device/types/launch.h"
 #include "device/types/port_channel.h"
 
+/*
+ * The most units of a step that a thread of MSCCLPP_KERNEL_PLAN handles. MSCCLPP_KERNEL_PLAN_WIDE serves plans with
+ * larger steps.
+ */
+#define MSCCLPP_DEV_PLAN_NARROW_UNITS 4u
+
 /* The kinds of steps, and the fields that each kind uses. */
 typedef enum {
     MSCCLPP_DEV_PLAN_NOP,         /* the block's threads meet */

@@ -196,12 +196,13 @@ static int64_t expected(const job_t *job, uint32_t rank, uint64_t index, uint32_
     }
 }
 
-/* Launches the kernel of a rank. Every other launch has the program in the form that blocks copy, if it fits. */
+/* Launches a rank's kernel, narrow and wide by turns; every other launch has the form that blocks copy, if it fits. */
 static bool launch_rank(rank_t *rank, uint32_t number)
 {
     const job_t *job = rank->job;
     mscclpp_dev_plan_args_t args;
-    mscclpp_dev_launch_t launch = {MSCCLPP_KERNEL_PLAN, rank->program.block_count, job->threads, &args};
+    mscclpp_dev_launch_t launch = {(rank->rank + number / 2) % 2 == 0 ? MSCCLPP_KERNEL_PLAN_WIDE : MSCCLPP_KERNEL_PLAN,
+                                   rank->program.block_count, job->threads, &args};
 
     memset(&args, 0, sizeof(args));
     args.common.dtype = (uint32_t)job->kind->dtype;

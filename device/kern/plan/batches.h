@@ -7,8 +7,11 @@
 
 #include "device/kern/plan/span.h"
 
-/* Units of each operand that a thread loads before it uses the first, so that the latencies of the loads overlap. */
-#define MSCCLPP_DEV_PLAN_BATCH 4u
+/*
+ * Units of each operand that a thread loads before it uses the first, so that the latencies of the loads overlap. More
+ * would not fit the registers of a thread of a wide kernel.
+ */
+#define MSCCLPP_DEV_PLAN_BATCH 2u
 
 /*
  * Returns true if all items of the step consist of whole, aligned units, and none is cut off by the end of its block.
@@ -265,16 +268,13 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_plan_packet_batches_any(mscclpp_dev_ctx_t c
  * mscclpp_dev_plan_packet_batches, without packets by mscclpp_dev_plan_batches. Returns this thread's first unit that
  * is left, its very first one if there were no batches, or MSCCLPP_DEV_PLAN_GAVE_UP.
  *
- * For a hot combination of type and operation (types/hot.h), both are constants in the call, where the shim folds them
- * (MSCCLPP_DEV_FOLDS). Not inlined, so that short messages need not reserve its registers.
+ * `hot`: `dtype` and `op` are constants.
  */
-MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_batches_if_whole(mscclpp_dev_ctx_t ctx,
-                                                               const mscclpp_dev_plan_args_t *args,
-                                                               const mscclpp_dev_plan_step_t *step,
-                                                               const mscclpp_dev_plan_run_t *run,
-                                                               mscclpp_dev_plan_slice_t slice, int dtype, int op)
+MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches_if_whole(mscclpp_dev_ctx_t ctx, const mscclpp_dev_plan_args_t *args,
+                                                       const mscclpp_dev_plan_step_t *step,
+                                                       const mscclpp_dev_plan_run_t *run,
+                                                       mscclpp_dev_plan_slice_t slice, bool hot, int dtype, int op)
 {
-    const int hot_dtype = MSCCLPP_DEV_HOT_DTYPE(dtype);
     const uint64_t all_units = slice.bytes / MSCCLPP_DEV_UNIT;
     bool has_packets;
 
@@ -282,17 +282,14 @@ MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_batches_if_whole(mscclpp_dev_ctx_t
         (has_packets && (args->width != MSCCLPP_DEV_LL16 || args->orders != 0))) {
         return ctx.tid;
     }
-#define MSCCLPP_DEV_PLAN_MATCH(dtype_, op_)                                                                            \
-    if (MSCCLPP_DEV_FOLDS && hot_dtype == (int)(dtype_) && op == (int)(op_)) {                                         \
-        if (has_packets) {                                                                                             \
-            return mscclpp_dev_plan_packet_batches(&ctx, args, step, run, slice, true, (int)(dtype_), (int)(op_))      \
-                       ? all_units                                                                                     \
-                       : MSCCLPP_DEV_PLAN_GAVE_UP;                                                                     \
-        }                                                                                                              \
-        return mscclpp_dev_plan_batches(&ctx, args, step, run, slice, true, (int)(dtype_), (int)(op_));                \
+    if (hot && !has_packets) {
+        return mscclpp_dev_plan_batches(&ctx, args, step, run, slice, true, dtype, op);
     }
-    MSCCLPP_DEV_HOT(MSCCLPP_DEV_PLAN_MATCH)
-#undef MSCCLPP_DEV_PLAN_MATCH
+    if (hot) {
+        return mscclpp_dev_plan_packet_batches(&ctx, args, step, run, slice, true, dtype, op)
+                   ? all_units
+                   : MSCCLPP_DEV_PLAN_GAVE_UP;
+    }
     if (has_packets) {
         return mscclpp_dev_plan_packet_batches_any(ctx, args, step, run, slice, dtype, op) ? all_units
                                                                                            : MSCCLPP_DEV_PLAN_GAVE_UP;

@@ -8,12 +8,6 @@
 
 #include "device/kern/plan/data.h"
 
-/* Units of a step that a thread handles at most. For more, the batches of mscclpp_dev_plan_data are faster. */
-#define MSCCLPP_DEV_PLAN_BRIEF_UNITS 4u
-
-/* Sources that a thread asks for before it uses the first one. */
-#define MSCCLPP_DEV_PLAN_BRIEF_BATCH 4u
-
 /*
  * Returns true if mscclpp_dev_plan_brief can run the program: it consists of data steps outside loops and groups,
  * packets are of format LL16 and order nothing else, and no step is long.
@@ -22,7 +16,7 @@ MSCCLPP_DEV bool mscclpp_dev_plan_is_brief(const mscclpp_dev_ctx_t *ctx, const m
 {
     return args->brief_chunks != 0 && args->programs != NULL && args->orders == 0 && args->width == MSCCLPP_DEV_LL16 &&
            args->brief_chunks * args->chunk <=
-               (uint64_t)MSCCLPP_DEV_PLAN_BRIEF_UNITS * MSCCLPP_DEV_UNIT * ctx->nthreads;
+               (uint64_t)MSCCLPP_DEV_PLAN_NARROW_UNITS * MSCCLPP_DEV_UNIT * ctx->nthreads;
 }
 
 /*
@@ -55,21 +49,20 @@ MSCCLPP_DEV void mscclpp_dev_plan_brief_unit(mscclpp_dev_ctx_t *ctx, const msccl
                                              const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_item_t *items,
                                              uint32_t unit, uint32_t flag, bool hot, int dtype, int op)
 {
-    mscclpp_dev_vec_t values[MSCCLPP_DEV_PLAN_BRIEF_BATCH];
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_PLAN_SOURCES];
     mscclpp_dev_plan_span_t span;
     mscclpp_dev_acc_t acc;
     uint32_t i, j;
 
-    for (i = 0; i < step->sources; i += MSCCLPP_DEV_PLAN_BRIEF_BATCH) {
+    for (i = 0; i < step->sources; i += MSCCLPP_DEV_PLAN_SOURCES) {
         const uint32_t left = step->sources - i;
         mscclpp_dev_wait_t wait = {0, 0};
-        uint32_t missing =
-                     left < MSCCLPP_DEV_PLAN_BRIEF_BATCH ? (1u << left) - 1 : (1u << MSCCLPP_DEV_PLAN_BRIEF_BATCH) - 1,
+        uint32_t missing = left < MSCCLPP_DEV_PLAN_SOURCES ? (1u << left) - 1 : (1u << MSCCLPP_DEV_PLAN_SOURCES) - 1,
                  late = 0;
 
         do {
             MSCCLPP_DEV_UNROLL
-            for (j = 0; j < MSCCLPP_DEV_PLAN_BRIEF_BATCH; ++j) {
+            for (j = 0; j < MSCCLPP_DEV_PLAN_SOURCES; ++j) {
                 if ((missing >> j & 1) != 0) {
                     span = mscclpp_dev_plan_span_of(args, &items[i + j], flag);
                     if (mscclpp_dev_plan_brief_load(&span, unit, flag, &values[j])) {
@@ -81,7 +74,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_brief_unit(mscclpp_dev_ctx_t *ctx, const msccl
             }
         } while (missing != 0 && mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->names[late]));
         MSCCLPP_DEV_UNROLL
-        for (j = 0; j < MSCCLPP_DEV_PLAN_BRIEF_BATCH; ++j) {
+        for (j = 0; j < MSCCLPP_DEV_PLAN_SOURCES; ++j) {
             if (i + j == 0) {
                 mscclpp_dev_acc_set(&acc, dtype, values[0]);
             } else if (i + j < step->sources) {

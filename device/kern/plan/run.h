@@ -287,11 +287,12 @@ MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_prepare(const mscclpp_de
 
 /*
  * Runs the kernel: executes this block's program. `copy` is the block's own memory, which must hold the program if it
- * fits (mscclpp_dev_plan_load_program). `by_batches` and `hot` are as in mscclpp_dev_plan_data. After a failure the
- * remaining steps are still visited, but they send no signals. Every program ends with END.
+ * fits (mscclpp_dev_plan_load_program). `wide` and `hot` are as in mscclpp_dev_plan_data; a wide kernel does not run
+ * short plans in little code (mscclpp_dev_plan_brief). After a failure the remaining steps are still visited, but they
+ * send no signals. Every program ends with END.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
-                                      mscclpp_dev_plan_copy_t *copy, bool by_batches, bool hot, int dtype, int op)
+                                      mscclpp_dev_plan_copy_t *copy, bool wide, bool hot, int dtype, int op)
 {
     mscclpp_dev_plan_run_t run;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, &args->common);
@@ -307,7 +308,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     run.flag = mscclpp_dev_plan_begin(ctx, args);
     run.turn = run.turns = run.unit = 0;
     mscclpp_dev_block_sync(ctx);
-    if (mscclpp_dev_plan_is_brief(ctx, args)) {
+    if (!wide && mscclpp_dev_plan_is_brief(ctx, args)) {
         mscclpp_dev_plan_brief(ctx, args, copy, run.flag, hot, dtype, op);
         mscclpp_dev_plan_leave(ctx, args, run.flag);
         mscclpp_dev_finish_packets(ctx, &args->common, launches, epoch);
@@ -327,7 +328,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             mscclpp_dev_plan_barrier(ctx, args, step);
             break;
         case MSCCLPP_DEV_PLAN_DATA:
-            mscclpp_dev_plan_data(ctx, args, step, &run, by_batches, hot, dtype, op);
+            mscclpp_dev_plan_data(ctx, args, step, &run, wide, hot, dtype, op);
             break;
         case MSCCLPP_DEV_PLAN_PORT_PUT:
             mscclpp_dev_plan_port_put(ctx, args, step, &run);

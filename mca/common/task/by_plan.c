@@ -141,20 +141,26 @@ static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev
 }
 
 /*
- * Returns the number of threads of a block. Takes as many threads as the plan says, or fewer whole warps if these are
- * enough for the largest step. Fewer threads start and meet faster.
+ * Chooses the kernel, and the number of threads of a block. The wide kernel serves plans of which a step gives each
+ * thread of the other one much to move. Ranks may differ in this.
+ *
+ * Takes as many threads as the plan says, or fewer whole warps if these are enough for the largest step. Fewer threads
+ * start and meet faster.
  */
-static uint32_t count_threads(const plan_run_t *run)
+static void choose_kernel(const plan_run_t *run, mscclpp_dev_launch_t *launch)
 {
     const mscclpp_team_plan_t *plan = run->plan;
-    const uint32_t threads = plan->file->plan->threads;
-    const uint32_t most = threads < MSCCLPP_DEV_MAX_THREADS ? threads : MSCCLPP_DEV_MAX_THREADS;
+    const bool on_twin = run->team->group.on_twin;
+    const uint32_t twin_threads = run->team->protocol.twin_threads;
+    const uint32_t narrow_threads = on_twin ? twin_threads : MSCCLPP_DEV_MAX_THREADS;
     const uint64_t units = run->chunk * plan->program.most_chunks / MSCCLPP_DEV_UNIT;
     const uint64_t enough = (units > FEWEST_THREADS ? units : FEWEST_THREADS) + WARP - 1;
+    const bool is_wide = units > (uint64_t)MSCCLPP_DEV_PLAN_NARROW_UNITS * narrow_threads;
+    const uint32_t limit = is_wide ? MSCCLPP_DEV_WIDE_THREADS : MSCCLPP_DEV_MAX_THREADS;
+    const uint32_t most = plan->file->plan->threads < limit ? plan->file->plan->threads : limit;
 
-    return run->team->group.on_twin ? run->team->protocol.twin_threads
-           : enough < most          ? (uint32_t)(enough / WARP * WARP)
-                                    : most;
+    launch->kernel = is_wide ? MSCCLPP_KERNEL_PLAN_WIDE : MSCCLPP_KERNEL_PLAN;
+    launch->nthreads = on_twin ? twin_threads : enough < most ? (uint32_t)(enough / WARP * WARP) : most;
 }
 
 /*
@@ -166,7 +172,7 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
     mscclpp_team_plan_t *plan = run->plan;
     mscclpp_team_t *team = run->team;
     mscclpp_dev_plan_args_t *args = &plan->args;
-    mscclpp_dev_launch_t launch = {.kernel = MSCCLPP_KERNEL_PLAN, .nblocks = plan->program.block_count, .args = args};
+    mscclpp_dev_launch_t launch = {.nblocks = plan->program.block_count, .args = args};
 
     mscclpp_runner_fill_args(&team->runner, &args->common);
     args->common.in = run->in;
@@ -185,7 +191,7 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
      * A lingering kernel receives only this rank's new buffers, so it cannot serve a plan that works on other memory.
      */
     args->lasting = plan->file->shares_buffers || run->goes_apart ? NULL : plan->lasting;
-    launch.nthreads = count_threads(run);
+    choose_kernel(run, &launch);
     if (run->app_stream != NULL) {
         args->common.release = MSCCLPP_DEV_RELEASE_DEVICE;
         args->common.epoch_limit = (uint32_t)mscclpp_plans_epoch_limit(team);
