@@ -20,6 +20,7 @@
 #include "test/host/rank_threads.h"
 #include "test/host/traffic.h"
 #include "test/unit/shortage.h"
+#include "test/unit/shortage_post.h"
 #include "test/unit/unit.h"
 
 #define COUNT 3000u
@@ -55,20 +56,6 @@ typedef struct {
     double seconds[RANKS_MAX];
 } plan_t;
 
-/* The embedding runtime's own allocations do not fail in this test. */
-static mscclpp_status_t (*post_message)(void *context, int peer, const void *message, size_t length);
-
-static mscclpp_status_t post_unharmed(void *context, int peer, const void *message, size_t length)
-{
-    const long kept = shortage_left;
-    mscclpp_status_t status;
-
-    shortage_left = 0;
-    status = post_message(context, peer, message, length);
-    shortage_left = kept;
-    return status;
-}
-
 /* The nth all-gather of this thread from now on ends, on all ranks, as if a rank had no memory. */
 static _Thread_local int exchanges_left;
 
@@ -103,7 +90,7 @@ static void set_up(rank_t *rank)
     double started;
 
     rank->gpu = &faulty_gpu_ops;
-    rank->oob.post_message = post_unharmed;
+    rank->oob.post_message = shortage_post_spared;
     rank->oob.allgather = gather_or_abstain;
     meet(rank);
     started = mscclpp_now();
@@ -341,7 +328,7 @@ static void make_objects(rank_t *rank)
     double started;
 
     rank->gpu = &faulty_gpu_ops;
-    rank->oob.post_message = post_unharmed;
+    rank->oob.post_message = shortage_post_spared;
     team = create_team(rank);
     CHECK_EQ(rank->gpu->device_alloc(0, COUNT, &joined.memory), MSCCLPP_OK);
     meet(rank);
@@ -440,7 +427,7 @@ static void test_objects(int ranks_per_node)
 static void keep_functions(rank_t *rank)
 {
     if (rank->rank == 0) {
-        post_message = rank->oob.post_message;
+        shortage_post = rank->oob.post_message;
         gather = rank->oob.allgather;
     }
 }

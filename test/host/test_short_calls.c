@@ -13,6 +13,7 @@
 #include "test/host/rank_threads.h"
 #include "test/host/traffic.h"
 #include "test/unit/shortage.h"
+#include "test/unit/shortage_post.h"
 #include "test/unit/unit.h"
 
 #define COUNT 3000u
@@ -30,20 +31,6 @@ typedef struct {
     double seconds[RANKS_MAX];
 } plan_t;
 
-/* The embedding runtime's own allocations do not fail in this test. */
-static mscclpp_status_t (*post_message)(void *context, int peer, const void *message, size_t length);
-
-static mscclpp_status_t post_unharmed(void *context, int peer, const void *message, size_t length)
-{
-    const long kept = shortage_left;
-    mscclpp_status_t status;
-
-    shortage_left = 0;
-    status = post_message(context, peer, message, length);
-    shortage_left = kept;
-    return status;
-}
-
 /* The first large calls, for which a team takes more memory while one rank, or all of them, are short of it. */
 static void grow(rank_t *rank)
 {
@@ -55,7 +42,7 @@ static void grow(rank_t *rank)
     int i;
 
     rank->gpu = &faulty_gpu_ops;
-    rank->oob.post_message = post_unharmed;
+    rank->oob.post_message = shortage_post_spared;
     team = create_team(rank);
     traffic_open(&traffic, team, LARGE, USER_DEVICE);
     CHECK_EQ(traffic_call(&traffic, 1, &right), MSCCLPP_OK);
@@ -140,7 +127,7 @@ static void test_growth(int ranks, int ranks_per_node, const char *algorithm)
 
 static void keep_function(rank_t *rank)
 {
-    post_message = rank->oob.post_message;
+    shortage_post = rank->oob.post_message;
 }
 
 int main(void)
