@@ -267,7 +267,6 @@ mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscc
  * channel with the same number, but they cannot be removed from the middle of the FIFO. So the position after the last
  * of them is stored: all triggers before it that have this number are discarded when their turn comes. The caller holds
  * the lock.
- * - After an error *channel_p is unchanged.
  */
 static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
 {

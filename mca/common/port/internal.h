@@ -85,10 +85,9 @@ struct mscclpp_proxy {
     uint32_t in_flight;    /* atomic: number of operations that have begun and not ended */
     uint32_t unsettled;    /* atomic: nonzero if work may be left although no operation is in flight */
     /*
-     * Atomic: the last launch that no caller waits for. The launch counts as in flight until it has ended. It takes the
-     * place of the launch before it, because kernels of a team run one after another and each adds 1 to the numbers in
-     * the mailbox, whatever its number of blocks: when this number is reached, all launches before have ended. See
-     * LAUNCH_BLOCKS.
+     * Atomic: the last launch that no caller waits for. The launch counts as in flight until it has ended. It replaces
+     * the number of an earlier launch: kernels of a team run one after another, so all earlier launches have ended when
+     * this one has. See LAUNCH_BLOCKS.
      */
     uint64_t unawaited_launch;
     bool is_watching;       /* atomic: the thread also looks for triggers while no operation is known to be in flight */

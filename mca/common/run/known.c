@@ -10,8 +10,8 @@
 #include "mca/common/run/runner.h"
 
 /*
- * After an exchange whose buffers could not be mapped, some early calls map nothing, one after the first failure. Their
- * number doubles with each failure, so often at most.
+ * After an exchange whose buffers could not be mapped, some early calls do not try to map theirs: one call after the
+ * first failure. Each further failure doubles their number, at most this many times.
  */
 #define DOUBLINGS_MAX 8u
 

@@ -25,7 +25,7 @@
 
 /*
  * The same in a fiber, where each turn is one call of progress: polls in a turn, and the number of turns with polls.
- * The first turn has none, because a function that is not to wait makes it.
+ * The first turn has no polls, because it belongs to MPI's call that starts the operation, which must not wait.
  */
 #define FIBER_POLLS 128u
 #define FIBER_TURNS 64u
@@ -157,8 +157,8 @@ static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclp
 }
 
 /*
- * Polls the mailbox before each turn to other fibers. The application may wait for a small call in these turns, whose
- * end polls notice sooner than turns.
+ * Polls the mailbox before the fiber gives its turn to others. The application may be waiting for this call, and polls
+ * notice the end of a small call sooner than further turns do.
  */
 static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
 {
@@ -220,9 +220,9 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
 }
 
 /*
- * Takes a captured operation off the runner's count. The runtime calls it once the graph is gone, and the operation has
- * ended. As far as that graph goes, its memory may be freed. Released, so that whoever frees the memory does so after
- * all that the graph's thread did (mscclpp_runner_is_captured).
+ * Takes a captured operation off the runner's count. The runtime calls this function once the graph is gone and the
+ * operation has ended, so this graph needs the runner's memory no longer. The count is changed in release order:
+ * whoever reads it and frees the memory (mscclpp_runner_is_captured) then comes after the graph's last access.
  */
 static void forget_captured(void *context)
 {
@@ -247,7 +247,10 @@ static void forget_mapped(void *context)
  */
 static void keep_for_graph(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream, mscclpp_mapped_t *mapped)
 {
-    /* Counted first, because the runtime may call the functions above at any time once it has got them. */
+    /*
+     * The operation is counted first, because the runtime may call forget_captured or forget_mapped as soon as it has
+     * them.
+     */
     (void)__atomic_add_fetch(&runner->captured, 1, __ATOMIC_RELAXED);
     if (mapped != NULL) {
         (void)__atomic_add_fetch(&mapped->users, 1, __ATOMIC_RELAXED);

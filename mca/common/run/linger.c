@@ -369,9 +369,8 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner)
 }
 
 /*
- * Notes for the history how many calls the last lingering kernel served. Called before a launch after which the last
- * lingering kernel is not rung any more. A missed ring counts as well: the kernel left too early, but the call did
- * come.
+ * Notes for the history how many calls the last lingering kernel served. Called before the launch that replaces that
+ * kernel. A missed ring counts as well (`was_missed`): the kernel left too early, but the call did come.
  */
 static void note_kernel(mscclpp_linger_t *linger, bool was_missed)
 {
@@ -447,7 +446,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     linger->rings_before = linger->rings;
     linger->nblocks = lingering.nblocks;
     *reporting_blocks_p = count_reporting_blocks(linger, linger_args.code);
-    /* Last, as other threads may make the kernel leave from now on. */
+    /* This step is the last one, because other threads may make the kernel leave from now on. */
     allow_rings(runner, linger_args.number);
     return MSCCLPP_OK;
 }

@@ -1,8 +1,8 @@
 #include "mca/common/run/linger_history.h"
 
-/* The streak after which a kernel stays: at first, and at most. A streak is not counted beyond the second number. */
-#define NEEDED_FIRST 2u
-#define NEEDED_MOST 64u
+/* The streak after which a kernel stays: at first, and at most. A streak is not counted beyond MAX_NEEDED. */
+#define FIRST_NEEDED 2u
+#define MAX_NEEDED 64u
 
 /*
  * Rings that make staying worthwhile. Each ring saves a launch, and a kernel that stays in vain costs the application
@@ -13,14 +13,14 @@
 void mscclpp_linger_history_init(mscclpp_linger_history_t *history)
 {
     history->streak = 0;
-    history->needed = NEEDED_FIRST;
+    history->needed = FIRST_NEEDED;
 }
 
 void mscclpp_linger_history_note_call(mscclpp_linger_history_t *history, bool at_once)
 {
     if (!at_once) {
         history->streak = 0;
-    } else if (history->streak < NEEDED_MOST) {
+    } else if (history->streak < MAX_NEEDED) {
         ++history->streak;
     }
 }
@@ -28,8 +28,8 @@ void mscclpp_linger_history_note_call(mscclpp_linger_history_t *history, bool at
 void mscclpp_linger_history_note_kernel(mscclpp_linger_history_t *history, uint64_t rings)
 {
     if (rings >= RINGS_WORTH_IT) {
-        history->needed = NEEDED_FIRST;
-    } else if (history->needed < NEEDED_MOST) {
+        history->needed = FIRST_NEEDED;
+    } else if (history->needed < MAX_NEEDED) {
         history->needed *= 2;
     }
 }

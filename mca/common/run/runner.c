@@ -9,15 +9,16 @@
 #include "mca/common/gpu/streams.h"
 
 /*
- * Seconds from the host's deadline to the kernel's, so that the host's comes first. The kernel's own is for a host that
- * is stopped or does not wait. Between nodes a host that waits first asks who is late. Nobody waits for queued calls.
+ * Seconds from the host's deadline to the kernel's, so that the host gives up first and names the late rank. Between
+ * nodes it first asks the other hosts, which takes longer. Kernels need a deadline of their own in case the host is
+ * stopped, or does not wait, as for queued calls.
  */
 #define LATER 1.0
 #define LATER_BETWEEN_NODES 8.0
 
 /*
- * Returns how many units fit into the areas of the scratch. Computes that again only if the layout has changed, because
- * the divisions would slow each call.
+ * Returns how many units fit into the areas of the scratch. Keeps the result until the layout changes, because the
+ * divisions would slow each call.
  */
 static const mscclpp_runner_capacities_t *capacities_of(mscclpp_runner_t *runner)
 {
@@ -82,8 +83,7 @@ mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner)
 /*
  * Returns the device's error, if it has failed. Asks through a stream of the pool: a kernel that was rung may run in a
  * stream that another team uses by now, so that stream cannot be asked. But a failed device reports the failure in
- * every stream.
- * - Logs nothing; the caller may log the text.
+ * every stream. Logs nothing.
  */
 static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
 {

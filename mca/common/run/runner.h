@@ -73,7 +73,7 @@ struct mscclpp_runner {
     mscclpp_dev_mailbox_t *device_mailbox;                  /* the mailbox at the kernels' address */
     uint64_t launches; /* number of operations started on the device; the mailbox counts the ended ones */
     /*
-     * Number of operations in graphs that still exist, whose memory must be kept. Read it by
+     * Number of operations in graphs that still exist, whose memory must be kept. Other files read it by
      * mscclpp_runner_is_captured.
      */
     uint64_t captured;

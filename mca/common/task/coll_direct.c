@@ -4,7 +4,10 @@
  */
 #include "mca/common/task/coll_task.h"
 
-/* Skips an empty one. The lists have room for one for each rank of a node, which is all they get. */
+/*
+ * Adds a copy of `bytes` bytes to the lists, unless it is empty. The lists have room for one copy for each rank of a
+ * node, and no rank makes more.
+ */
 static void add_copy(mscclpp_dev_direct_args_t *direct, const char *from, char *to, uint64_t bytes)
 {
     if (bytes > 0) {

@@ -34,8 +34,8 @@ mscclpp_status_t mscclpp_larger_allocate(mscclpp_team_t *team, mscclpp_larger_t 
  * their complement, so the ranks see that they differ.
  *
  * *own_status_p is this rank's own status, before and after. *all_p says whether all ranks have succeeded, and is equal
- * on all of them: on all nodes or, for a reclaimed scratch, on this node. larger->epochs then is, too. Returns an error
- * only if the exchange or the vote itself fails, or the counters cannot be written, which breaks the team.
+ * on all of them: on all nodes or, for a reclaimed scratch, on this node. larger->epochs is then equal, too. Returns an
+ * error only if the exchange or the vote itself fails, or the counters cannot be written, which breaks the team.
  */
 mscclpp_status_t mscclpp_larger_exchange(mscclpp_team_t *team, uint64_t bytes, mscclpp_larger_t *larger,
                                          mscclpp_status_t *own_status_p, bool *all_p);

@@ -123,13 +123,13 @@ static inline char *mscclpp_plans_place(const mscclpp_plan_room_t *room, int ran
 /* Returns the number of bytes of device memory that the rooms of the team's plans take. */
 uint64_t mscclpp_plans_bytes(const mscclpp_team_t *team);
 
-/* Ends the connections between rooms of several nodes. Must be called before the fabric is destroyed. */
+/* Ends the connections between rooms of several nodes. The fabric must still exist. */
 void mscclpp_plans_leave(mscclpp_team_t *team);
 
 /* Closes the mappings of the peers' rooms. */
 void mscclpp_plans_close(mscclpp_team_t *team);
 
-/* Frees the team's plans and their rooms. Must be called after all peers have closed their mappings. */
+/* Frees the team's plans and their rooms, once all peers have closed their mappings of the rooms. */
 void mscclpp_plans_free(mscclpp_team_t *team);
 
 #endif

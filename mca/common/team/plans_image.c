@@ -11,7 +11,10 @@ typedef struct {
     uint64_t size; /* bytes appended so far */
 } image_t;
 
-/* Appends bytes to the image. NULL `from`: zeroed bytes. Returns their offset. Without image->bytes only counts. */
+/*
+ * Appends `size` bytes to the image, zeroed ones if `from` is NULL, and returns their offset. If image->bytes is NULL,
+ * only counts the bytes.
+ */
 static uint64_t append_bytes(image_t *image, const void *from, uint64_t size)
 {
     const uint64_t offset = image->size;

@@ -183,7 +183,7 @@ mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t cal
                       (unsigned long long)call);
         return MSCCLPP_ERR_PEER;
     }
-    /* The host does not wait for queued operations, so failures of earlier ones are found and reported here. */
+    /* Failures of earlier queued operations are found and reported here, because no host waits for those. */
     status = mscclpp_team_check_kernels(team);
     team->runner.is_recording = team->runner.gpu->is_capturing(stream);
     if (status == MSCCLPP_OK && team->fabric != NULL) {

@@ -110,7 +110,7 @@ static bool free_ended_teams(bool at_exit)
         }
     }
     pthread_mutex_unlock(&ended_lock);
-    /* Outside the lock, because freeing device memory may wait for kernels of other teams. */
+    /* The team is freed outside the lock, because freeing device memory may wait for kernels of other teams. */
     while ((ended = to_free) != NULL) {
         to_free = ended->next_ended;
         mscclpp_team_free_scratch(ended);

@@ -1,12 +1,12 @@
 /*
- * The transport between ranks of one host, over shared memory. Tokens and regions are in segments that their owner
- * made, and that are pinned for its GPU or, on the host twin, are its device memory. The sender's CPU copies directly
+ * The transport between ranks of one host, over shared memory. Tokens and regions are in shared segments. Their owner
+ * has made and pinned them for its GPU; on the host twin they are its device memory. The sender's CPU copies directly
  * into the peer's memory. Kernels can access those parts of the peer's memory that the sender has pinned for its own
  * GPU.
  *
  * A put has ended when it returns. A signal is a later addition with release order by the same thread. So a reader that
- * loads the token with acquire order sees the bytes. The same holds for `add`. Therefore no operation is ever in
- * progress, and a flush has nothing to wait for.
+ * loads the token with acquire order sees the bytes. An addition to a region (`add`) is made in the same way. Therefore
+ * no operation is ever in progress, and a flush has nothing to wait for.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -19,8 +19,8 @@ typedef struct {
 _Static_assert(MSCCLPP_DEV_MAX_RANKS <= 64, "a word has a bit for each rank of a node");
 
 /*
- * Checks the arguments of this rank, and adds the peers to the card. Returns MSCCLPP_ERR_INVALID, which is logged.
- * Whether the peers also name this rank, only the comparison of all cards can tell.
+ * Checks the arguments of this rank, and adds the peers to the card. Returns MSCCLPP_ERR_INVALID, which is logged, if
+ * an argument is wrong. Only the comparison of all cards can tell whether the peers also name this rank.
  */
 static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_count, const int *peers, int per_peer,
                                         card_t *card)
@@ -121,9 +121,9 @@ static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
 }
 
 /*
- * Frees the channels' lists and the object itself. The lists need not be complete. The ports, or the counters of memory
- * channels, must be freed before. No kernel may use `expected` any more; to keep `expected`, the caller sets the
- * pointer to NULL.
+ * Frees the channels' lists and the object itself. The lists need not be complete. The caller has already freed the
+ * ports, or the counters of memory channels. No kernel may use `expected` any more; to keep `expected`, the caller sets
+ * the pointer to NULL.
  */
 static void free_channels(mscclpp_user_channels_t *channels)
 {

@@ -33,10 +33,10 @@ static mscclpp_status_t report_no_memory(const mscclpp_user_t *user)
 }
 
 /*
- * Closes the transport, and frees the tokens. The transport comes first, because it uses the tokens. Its connections
- * and its region must be destroyed first, and no peer may write to the tokens any more.
+ * Destroys the transport, and then frees the tokens, which it uses. Either may be gone already. The connections and the
+ * region of the transport must be destroyed before this call, and no peer may write to the tokens any more.
  */
-static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports)
+static void free_transport_and_tokens(const mscclpp_user_t *user, mscclpp_user_ports_t *ports)
 {
     if (ports->transport != NULL) {
         ports->ops->destroy(ports->transport);
@@ -89,7 +89,7 @@ static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_use
     status = ops->create(&params, flags_p, &ports->transport);
     if (status != MSCCLPP_OK) {
         ports->transport = NULL;
-        close_transport(user, ports);
+        free_transport_and_tokens(user, ports);
     }
     return status;
 }
@@ -109,22 +109,23 @@ static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_
     mscclpp_status_t status = create_transport(user, ports, ops, token_count, on_host, &flags);
 
     if (status == MSCCLPP_OK && on_host && (flags & MSCCLPP_DEVICE_TOKENS) != 0) {
-        close_transport(user, ports);
+        free_transport_and_tokens(user, ports);
         on_host = false;
         status = create_transport(user, ports, ops, token_count, on_host, &flags);
     }
     has_tokens = on_host || (flags & MSCCLPP_DEVICE_TOKENS) != 0;
     if (status == MSCCLPP_OK && ((flags & MSCCLPP_DEVICE_REGIONS) == 0 || !has_tokens)) {
-        close_transport(user, ports);
+        free_transport_and_tokens(user, ports);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     return status;
 }
 
 /*
- * Opens the transport and this rank's ends of the connections, and fills in its card, which is zeroed before, with an
- * address for each peer. Local. `key_length` stays 0 if this rank has no memory. The region is created before the
- * connections, as region_create in transport.h advises. After an error the caller disconnects and closes the transport.
+ * Opens the transport and this rank's ends of the connections, and fills in this rank's card, with an address for each
+ * peer. The caller has zeroed the card. Local. `key_length` stays 0 if this rank has no memory. The region is created
+ * before the connections, as region_create in transport.h advises. After an error the caller disconnects and closes the
+ * transport.
  */
 static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
                                            card_t *card)
@@ -228,8 +229,9 @@ static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp
 }
 
 /*
- * Destroys what connects the ports with the peers. The order is the one that transports demand. The proxy must be
- * destroyed before, because it uses all of these parts. The tokens are kept, because peers may still write to them.
+ * Destroys what connects the ports with the peers, in the order that transports demand: remotes and connections, the
+ * region, the transport. The caller has destroyed the proxy, which uses all of them. The tokens are kept, because peers
+ * may still write to them.
  */
 static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports)
 {
@@ -276,7 +278,7 @@ static void free_ports(mscclpp_user_channels_t *channels, bool keep_tokens)
     if (keep_tokens) {
         ports->tokens = NULL;
     }
-    close_transport(channels->user, ports);
+    free_transport_and_tokens(channels->user, ports);
     for (index = 0; index < channels->peer_count * channels->per_peer && ports->lists != NULL; ++index) {
         mscclpp_user_list_free(ports->lists[index]);
     }
@@ -355,7 +357,7 @@ static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const ms
         mscclpp_proxy_destroy(channels->ports->proxy);
         channels->ports->proxy = NULL;
         disconnect(channels, channels->ports);
-        close_transport(user, channels->ports);
+        free_transport_and_tokens(user, channels->ports);
     }
     return status;
 }

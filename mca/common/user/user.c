@@ -68,7 +68,7 @@ static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *u
 }
 
 /*
- * Fills in the structure from the team. The structure is zeroed before; the lists stay empty. Local.
+ * Fills in the structure, which the caller has zeroed, from the team. The lists stay empty. Local.
  * MSCCLPP_ERR_NO_MEMORY is logged by the vote in mscclpp_user_create. After an error the rest is left for free_user.
  */
 static mscclpp_status_t init_user(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t *user)

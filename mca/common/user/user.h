@@ -33,9 +33,9 @@ typedef struct mscclpp_user_room mscclpp_user_room_t;
 mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t **user_p);
 
 /*
- * Ends the use of a team's objects: makes kernels give up. Must be called before the team is destroyed. Afterwards the
- * application can only free the objects that it still has. Memory that peers may still use is never freed. Local. NULL
- * is allowed.
+ * Ends the use of a team's objects: makes kernels give up. The caller destroys the team only after this call.
+ * Afterwards the application can only free the objects that it still has. Memory that peers may still use is never
+ * freed. Local. NULL is allowed.
  */
 void mscclpp_user_end(mscclpp_user_t *user);
 
@@ -100,7 +100,7 @@ mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *chann
 /*
  * Open and close port channels. Between the two, the proxy executes the triggers that kernels push. The calls nest. The
  * last close waits, up to the deadline, until all pushed triggers have been executed. Kernels that push must have ended
- * before. After a timeout or a failure of the proxy the channels count as closed. Local.
+ * by then. After a timeout or a failure of the proxy the channels count as closed. Local.
  */
 mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels);
 mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels);

@@ -6,7 +6,7 @@
  * system scope. (A kernel could add to the token, but waiting kernels may occupy all multiprocessors.)
  *
  * Puts are collected into batches, which one call starts and which run in parallel. A batch starts when a signal or a
- * flush follows, when MAX_BATCH puts have been collected, or when progress is made; until then no order is required.
+ * flush follows, when BATCH_MAX puts have been collected, or when progress is made; until then no order is required.
  *
  * A copy writes and cannot add. So the sender counts a token's signals and copies their number into the token, which is
  * 0 at first. Only one connection signals a token at any time, and a later one of the instance continues the count.
@@ -29,8 +29,8 @@ static const mscclpp_window_kind_t key_kind = {UINT64_C(0x6d7363636369636b), "cu
 /* After this many signals a marker follows, so that their slots become free without a flush. */
 #define SIGNALS_PER_MARKER (SLOTS / 4)
 
-/* The most puts that are collected before they are started. */
-#define MAX_BATCH 32
+/* The maximum number of puts that are collected before they are started. */
+#define BATCH_MAX 32
 
 /* The number of signals to each token of a peer. Kept until the instance ends, for later connections. */
 typedef struct ipc_counts {
@@ -71,7 +71,7 @@ struct mscclpp_conn {
     uint64_t passed_markers;        /* ended */
     uint64_t signals_before[SLOTS]; /* for each marker in progress: the number of signals that began before it */
     bool has_unmarked_work;         /* puts or signals were begun, or collected in the batch, after the last marker */
-    mscclpp_gpu_copy_t batch[MAX_BATCH];
+    mscclpp_gpu_copy_t batch[BATCH_MAX];
     unsigned batched; /* number of puts collected in the batch, which are not started yet */
     mscclpp_status_t status;
     bool failure_reported; /* progress has returned the connection's failure */
@@ -494,7 +494,7 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
                 (mscclpp_gpu_copy_t){.to = remote->window.base + to, .from = region->address + from, .size = length};
             conn->has_unmarked_work = true;
             /* Lent memory exists now but may be freed later, so a put into it is started at once. */
-            if (conn->batched == MAX_BATCH || remote->window.lent_id != 0) {
+            if (conn->batched == BATCH_MAX || remote->window.lent_id != 0) {
                 status = begin_batch(conn);
             }
         }

@@ -95,7 +95,10 @@ static void handle_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
     (void)__atomic_add_fetch(&params->tokens[message], 1, __ATOMIC_RELEASE);
 }
 
-/* Takes one entry of the completion queue. After a good-bye all requests count as completed: later entries are void. */
+/*
+ * Handles one entry of the completion queue. After a good-bye all requests count as completed, so later entries are
+ * ignored.
+ */
 static void handle_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     if (IBV_WC_SUCCESS != wc->status) {
