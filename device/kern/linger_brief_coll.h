@@ -165,7 +165,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_send_unit(const mscclpp_dev_args_t *args
  * row. `most` is the most units of a thread, a constant.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_send(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll,
-                                             uint32_t most)
+                                             uint32_t max_units)
 {
     const uint32_t peer = mscclpp_dev_coll_next(args, coll->row);
     const mscclpp_dev_brief_block_t block = mscclpp_dev_brief_coll_block(args, coll, peer, false);
@@ -175,7 +175,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_send(const mscclpp_dev_args_t *args, con
     if (mscclpp_dev_brief_coll_warp_has_unit(coll->lane, last)) {
         mscclpp_dev_brief_coll_send_unit(args, coll, peer, block, coll->lane);
     }
-    for (first = coll->row_length; most > 1 && first <= last; first += coll->row_length) {
+    for (first = coll->row_length; max_units > 1 && first <= last; first += coll->row_length) {
         if (mscclpp_dev_brief_coll_warp_has_unit(first + coll->lane, last)) {
             mscclpp_dev_brief_coll_send_unit(args, coll, peer, block, first + coll->lane);
         }
@@ -188,7 +188,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_send(const mscclpp_dev_args_t *args, con
  * thread, a constant. Each turn of the wait polls all of the thread's packets.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
-                                             const mscclpp_dev_brief_coll_t *coll, uint32_t most)
+                                             const mscclpp_dev_brief_coll_t *coll, uint32_t max_units)
 {
     const uint32_t peer = mscclpp_dev_coll_previous(args, coll->row);
     const mscclpp_dev_brief_block_t block = mscclpp_dev_brief_coll_block(args, coll, peer, true);
@@ -203,14 +203,14 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const msccl
         return;
     }
     MSCCLPP_DEV_UNROLL
-    for (i = 0; i < most; ++i) {
+    for (i = 0; i < max_units; ++i) {
         units[i] = i * coll->row_length + coll->lane;
         units[i] = units[i] < last ? units[i] : last;
     }
     do {
         is_late = false;
         MSCCLPP_DEV_UNROLL
-        for (i = 0; i < most; ++i) {
+        for (i = 0; i < max_units; ++i) {
             is_late = !mscclpp_dev_poll_unit(mscclpp_dev_brief_coll_slot(args, coll, args->rank, peer, units[i]),
                                              coll->packets.pair, &values[i], coll->packets.flag, MSCCLPP_DEV_LL16) ||
                       is_late;
@@ -220,7 +220,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const msccl
         return;
     }
     MSCCLPP_DEV_UNROLL
-    for (i = 0; i < most; ++i) {
+    for (i = 0; i < max_units; ++i) {
         if (mscclpp_dev_brief_coll_warp_has_unit(i * coll->row_length + coll->lane, last)) {
             mscclpp_dev_st_unit((char *)args->out + block.offset, units[i], block.bytes, values[i],
                                 MSCCLPP_DEV_WHOLE_UNIT);
@@ -306,8 +306,8 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
  * sends nothing, and one that gives up stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t word,
-                                            const uint32_t *lists, uint32_t most, uint32_t row_shift, uint64_t launches,
-                                            bool whole_block)
+                                            const uint32_t *lists, uint32_t max_units, uint32_t row_shift,
+                                            uint64_t launches, bool whole_block)
 {
     const uint32_t flag = args->epoch + 1;
     const mscclpp_dev_brief_t brief = {launches, flag, 1, whole_block ? ctx->nthreads : MSCCLPP_DEV_WARP};
@@ -322,7 +322,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclp
     const bool is_in_row = coll.row < args->nranks && !ctx->failed;
 
     if (is_in_row) {
-        mscclpp_dev_brief_coll_send(args, &coll, most);
+        mscclpp_dev_brief_coll_send(args, &coll, max_units);
     }
     if (MSCCLPP_DEV_BELL_IN_PLACE(word) != 0) { /* no thread stores before all have read what lies there */
         if (whole_block) {
@@ -337,7 +337,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclp
             mscclpp_dev_brief_coll_combine(ctx, args, &coll);
         }
     } else if (is_in_row) {
-        mscclpp_dev_brief_coll_move(ctx, args, &coll, most);
+        mscclpp_dev_brief_coll_move(ctx, args, &coll, max_units);
     }
     mscclpp_dev_brief_end(ctx, args, launches, whole_block);
 }
@@ -346,13 +346,13 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclp
  * mscclpp_dev_brief_coll_run without lists and with them, with one unit a thread and with several, out of line for the
  * same reason as the operations of linger_serve.h. Each returns true if a thread has failed.
  */
-#define MSCCLPP_DEV_LINGER_BRIEF_COLL(name_, lists_, most_)                                                            \
+#define MSCCLPP_DEV_LINGER_BRIEF_COLL(name_, lists_, max_)                                                             \
     MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_brief_##name_(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,   \
                                                               uint32_t word, const uint32_t *lists,                    \
                                                               uint32_t row_shift, uint64_t launches, bool whole_block) \
     {                                                                                                                  \
         (void)lists;                                                                                                   \
-        mscclpp_dev_brief_coll_run(&ctx, args, word, lists_, most_, row_shift, launches, whole_block);                 \
+        mscclpp_dev_brief_coll_run(&ctx, args, word, lists_, max_, row_shift, launches, whole_block);                  \
         return ctx.failed;                                                                                             \
     }
 MSCCLPP_DEV_LINGER_BRIEF_COLL(coll, NULL, 1)

@@ -210,7 +210,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_take_lists(const mscclpp_dev_ctx_t *ctx, msc
         }
     }
     if (ctx->tid == 0) {
-        args->most = args->coll.common.bytes;
+        args->largest_block = args->coll.common.bytes;
         args->varied = 1;
     }
 }

@@ -89,11 +89,11 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_worth(const mscclpp_dev_rounds_t *scheme
  * Returns how many numbers below `nnodes` have a digit from 1 to `most` where a digit is worth `worth`, a power of the
  * radix.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digits(const mscclpp_dev_rounds_t *scheme, uint32_t worth, uint32_t most)
+MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digits(const mscclpp_dev_rounds_t *scheme, uint32_t worth, uint32_t max_digit)
 {
     const uint64_t period = (uint64_t)worth * scheme->radix;
     const uint64_t remainder = scheme->nnodes % period;
-    const uint64_t per_period = (uint64_t)most * worth;
+    const uint64_t per_period = (uint64_t)max_digit * worth;
     const uint64_t in_remainder = remainder > worth ? remainder - worth : 0;
 
     return (uint32_t)(scheme->nnodes / period * per_period + (in_remainder < per_period ? in_remainder : per_period));

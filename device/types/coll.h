@@ -81,8 +81,8 @@ typedef enum {
  */
 typedef struct {
     mscclpp_dev_coll_args_t coll;
-    uint64_t most;                                   /* size of the largest block on any rank, bytes; equal on all
-                                                        ranks. With MSCCLPP_DEV_UNSIZED, on this rank. */
+    uint64_t largest_block;                          /* size of the largest block on any rank, bytes; equal on all
+                                               ranks. With MSCCLPP_DEV_UNSIZED, on this rank. */
     uint32_t varied;                                 /* mscclpp_dev_varied_t */
     mscclpp_dev_block_t send[MSCCLPP_DEV_MAX_RANKS]; /* the block for each rank, in `in` */
     mscclpp_dev_block_t recv[MSCCLPP_DEV_MAX_RANKS]; /* the block from each rank, in `out`; this rank's entry is the

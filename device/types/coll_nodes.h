@@ -20,16 +20,16 @@
 #define MSCCLPP_DEV_COLL_MERGES(pattern_) ((pattern_) == MSCCLPP_DEV_REDUCE || (pattern_) == MSCCLPP_DEV_REDUCE_SCATTER)
 
 /* The most ranks of a node that share one owner. */
-#define MSCCLPP_DEV_COLL_NODES_EACH(most_, shards_) (((most_) + (shards_)-1) / (shards_))
+#define MSCCLPP_DEV_COLL_NODES_EACH(max_, shards_) (((max_) + (shards_)-1) / (shards_))
 
 /*
  * The most blocks that an owner puts to another node in a turn. A block that several ranks of a node need is sent once.
  */
-#define MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern_, most_, shards_)                                                        \
+#define MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern_, max_, shards_)                                                         \
     ((pattern_) == MSCCLPP_DEV_BCAST || (pattern_) == MSCCLPP_DEV_REDUCE ? 1u                                          \
-     : (pattern_) == MSCCLPP_DEV_SCATTER                                 ? (most_)                                     \
-     : (pattern_) == MSCCLPP_DEV_ALLTOALL ? (most_)*MSCCLPP_DEV_COLL_NODES_EACH(most_, shards_)                        \
-                                          : MSCCLPP_DEV_COLL_NODES_EACH(most_, shards_))
+     : (pattern_) == MSCCLPP_DEV_SCATTER                                 ? (max_)                                      \
+     : (pattern_) == MSCCLPP_DEV_ALLTOALL ? (max_)*MSCCLPP_DEV_COLL_NODES_EACH(max_, shards_)                          \
+                                          : MSCCLPP_DEV_COLL_NODES_EACH(max_, shards_))
 
 /* Sets of rows, used in turn. device/kern/coll/nodes.h explains why three are enough. */
 #define MSCCLPP_DEV_COLL_NODES_SETS 3u
@@ -57,29 +57,28 @@
  * In a reduce, the root gets one operand of each rank of its node, and then one partial result of each other node or,
  * over trees, of each child. Owners of other nodes get operands only, which take the same rows as those of the root.
  */
-#define MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, most_, shards_)                                       \
+#define MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, max_, shards_)                                        \
     ((pattern_) == MSCCLPP_DEV_BCAST     ? (uint64_t)1                                                                 \
      : (pattern_) == MSCCLPP_DEV_SCATTER ? (uint64_t)(nranks_)                                                         \
-     : (pattern_) == MSCCLPP_DEV_REDUCE  ? (uint64_t)(most_)                                                           \
+     : (pattern_) == MSCCLPP_DEV_REDUCE  ? (uint64_t)(max_)                                                            \
      : (pattern_) == MSCCLPP_DEV_REDUCE_SCATTER                                                                        \
-         ? (uint64_t)(nnodes_)*MSCCLPP_DEV_COLL_NODES_EACH(most_, shards_) * (most_)                                   \
-         : ((uint64_t)(most_)-1) / (shards_) * ((pattern_) == MSCCLPP_DEV_ALLTOALL ? (nranks_) : 1u))
-#define MSCCLPP_DEV_COLL_NODES_ROWS(pattern_, nranks_, nnodes_, most_, shards_)                                        \
-    ((nranks_) + MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, most_, shards_))
-#define MSCCLPP_DEV_COLL_NODES_TAKEN(pattern_, exchange_, nranks_, nnodes_, most_)                                     \
+         ? (uint64_t)(nnodes_)*MSCCLPP_DEV_COLL_NODES_EACH(max_, shards_) * (max_)                                     \
+         : ((uint64_t)(max_)-1) / (shards_) * ((pattern_) == MSCCLPP_DEV_ALLTOALL ? (nranks_) : 1u))
+#define MSCCLPP_DEV_COLL_NODES_ROWS(pattern_, nranks_, nnodes_, max_, shards_)                                         \
+    ((nranks_) + MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, max_, shards_))
+#define MSCCLPP_DEV_COLL_NODES_TAKEN(pattern_, exchange_, nranks_, nnodes_, max_)                                      \
     ((pattern_) == MSCCLPP_DEV_BCAST          ? (uint64_t)1                                                            \
      : (pattern_) != MSCCLPP_DEV_REDUCE       ? (uint64_t)(nranks_)                                                    \
-     : (exchange_) == MSCCLPP_DEV_NODES_TREES ? (uint64_t)(most_) + MSCCLPP_DEV_NODES_TREES_PLACES - 1                 \
-                                              : (uint64_t)(most_) + (nnodes_))
-#define MSCCLPP_DEV_COLL_NODES_TILE_ROWS(pattern_, exchange_, nranks_, nnodes_, most_, shards_)                        \
-    (MSCCLPP_DEV_COLL_NODES_TAKEN(pattern_, exchange_, nranks_, nnodes_, most_) +                                      \
-     ((pattern_) == MSCCLPP_DEV_REDUCE ? 0                                                                             \
-                                       : MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, most_, shards_)))
+     : (exchange_) == MSCCLPP_DEV_NODES_TREES ? (uint64_t)(max_) + MSCCLPP_DEV_NODES_TREES_PLACES - 1                  \
+                                              : (uint64_t)(max_) + (nnodes_))
+#define MSCCLPP_DEV_COLL_NODES_TILE_ROWS(pattern_, exchange_, nranks_, nnodes_, max_, shards_)                         \
+    (MSCCLPP_DEV_COLL_NODES_TAKEN(pattern_, exchange_, nranks_, nnodes_, max_) +                                       \
+     ((pattern_) == MSCCLPP_DEV_REDUCE ? 0 : MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, max_, shards_)))
 /* The same for an exchange in windows: a row for each rank of the window's nodes, as if all had as many as any has. */
-#define MSCCLPP_DEV_COLL_NODES_WINDOW_ROWS(most_) (MSCCLPP_DEV_COLL_NODES_WINDOW * (uint64_t)(most_))
-#define MSCCLPP_DEV_COLL_NODES_WINDOWED_ROWS(pattern_, most_, shards_)                                                 \
-    (MSCCLPP_DEV_COLL_NODES_WINDOW_ROWS(most_) *                                                                       \
-     (1 + ((pattern_) == MSCCLPP_DEV_SCATTER ? 1 : ((uint64_t)(most_)-1) / (shards_))))
+#define MSCCLPP_DEV_COLL_NODES_WINDOW_ROWS(max_) (MSCCLPP_DEV_COLL_NODES_WINDOW * (uint64_t)(max_))
+#define MSCCLPP_DEV_COLL_NODES_WINDOWED_ROWS(pattern_, max_, shards_)                                                  \
+    (MSCCLPP_DEV_COLL_NODES_WINDOW_ROWS(max_) *                                                                        \
+     (1 + ((pattern_) == MSCCLPP_DEV_SCATTER ? 1 : ((uint64_t)(max_)-1) / (shards_))))
 #define MSCCLPP_DEV_COLL_NODES_PITCH(bulk_size_, nblocks_, rows_)                                                      \
     ((bulk_size_) / (MSCCLPP_DEV_COLL_NODES_SETS * (uint64_t)(nblocks_) * (rows_)) / MSCCLPP_DEV_UNIT *                \
      MSCCLPP_DEV_UNIT)
@@ -159,8 +158,8 @@ typedef struct {
  */
 typedef struct {
     mscclpp_dev_nodes_args_t nodes;
-    uint64_t stride;   /* as in mscclpp_dev_coll_args_t */
-    uint64_t most;     /* size of the largest block on any rank, bytes */
+    uint64_t stride;        /* as in mscclpp_dev_coll_args_t */
+    uint64_t largest_block; /* size of the largest block on any rank, bytes */
     uint64_t tile;     /* bytes of a block that one turn moves, a multiple of MSCCLPP_DEV_UNIT; not used by packets */
     uint32_t pattern;  /* mscclpp_dev_pattern_t */
     uint32_t root;     /* rank; for patterns that have one */

@@ -74,11 +74,11 @@ enum {
 #define MSCCLPP_DEV_BELL_PADDING(word_) ((word_) >> 16)
 
 /* Payload of a word of the lists: a block's offset and size, up to these limits. 0: the block is empty. */
-#define MSCCLPP_DEV_BELL_MOST_OFFSET 0x3ffffu
-#define MSCCLPP_DEV_BELL_MOST_BYTES 0x3fffu
+#define MSCCLPP_DEV_BELL_MAX_OFFSET 0x3ffffu
+#define MSCCLPP_DEV_BELL_MAX_BYTES 0x3fffu
 #define MSCCLPP_DEV_BELL_ENCODE_BLOCK(offset_, bytes_) ((uint32_t)(offset_) << 14 | (uint32_t)(bytes_))
 #define MSCCLPP_DEV_BELL_BLOCK_OFFSET(word_) ((word_) >> 14)
-#define MSCCLPP_DEV_BELL_BLOCK_BYTES(word_) ((word_)&MSCCLPP_DEV_BELL_MOST_BYTES)
+#define MSCCLPP_DEV_BELL_BLOCK_BYTES(word_) ((word_)&MSCCLPP_DEV_BELL_MAX_BYTES)
 
 #define MSCCLPP_DEV_LINGER_BLOCKS 64 /* the most blocks of a lingering kernel */
 

@@ -176,11 +176,11 @@ typedef struct {
 
 /*
  * Maximum number of units of a shard in one epoch. The limit is a slot of the exchange area and, if a node has several
- * ranks, also their packet areas. `most_` is the number of ranks of the largest node.
+ * ranks, also their packet areas. `max_` is the number of ranks of the largest node.
  */
-#define MSCCLPP_DEV_NODES_CAPACITY(packet_half_, most_, packet_units_)                                                 \
-    ((most_) > 1 && MSCCLPP_DEV_TWOPHASE_CAPACITY(packet_half_, most_) < (packet_units_)                               \
-         ? MSCCLPP_DEV_TWOPHASE_CAPACITY(packet_half_, most_)                                                          \
+#define MSCCLPP_DEV_NODES_CAPACITY(packet_half_, max_, packet_units_)                                                  \
+    ((max_) > 1 && MSCCLPP_DEV_TWOPHASE_CAPACITY(packet_half_, max_) < (packet_units_)                                 \
+         ? MSCCLPP_DEV_TWOPHASE_CAPACITY(packet_half_, max_)                                                           \
          : (packet_units_))
 
 /*

@@ -141,7 +141,7 @@ struct mscclpp_dev_plan_args {
     uint64_t stride;      /* bytes from one such block to the next */
     uint64_t half;        /* bytes from one half of the scratch to the other; 0: it has none */
     uint64_t scratch_bytes;
-    uint32_t most_steps, most_items;      /* of any block, with `programs` */
+    uint32_t max_steps, max_items;        /* of any block, with `programs` */
     uint32_t brief_chunks;                /* chunks of the longest step; 0: kern/plan/brief.h cannot run the program */
     uint32_t ready;                       /* MSCCLPP_DEV_PLAN_READIES_ITSELF and so on; for queued launches */
     uint32_t mixes;                       /* not 0: the scratch holds packets and other data */
@@ -169,7 +169,7 @@ enum { MSCCLPP_DEV_PLAN_STEPS = 64, MSCCLPP_DEV_PLAN_ITEMS = 192, MSCCLPP_DEV_PL
 
 /*
  * A copy of a block's program in the block's own memory, and what follows from it for one launch. The program is one
- * piece of memory: args->most_steps steps, args->most_items items, and the links.
+ * piece of memory: args->max_steps steps, args->max_items items, and the links.
  */
 typedef struct {
     union {

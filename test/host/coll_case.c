@@ -135,7 +135,7 @@ uint64_t case_span(const case_t *c, uint64_t count)
     return c->combines ? element_span(c->dtype, count) : count * c->extent;
 }
 
-uint64_t case_least(uint64_t a, uint64_t b)
+uint64_t case_min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -158,7 +158,7 @@ size_t case_largest(size_t scratch_size, int ranks)
 static uint64_t draw_count(const case_t *c, size_t scratch_size, uint64_t *state)
 {
     const uint64_t n = (uint64_t)c->ranks, peers = n > 1 ? n - 1 : 1;
-    const uint64_t most = case_least(limit(scratch_size, c->ranks), c->choice.nodes != 0 ? NODES_LARGEST : UINT64_MAX);
+    const uint64_t most = case_min(limit(scratch_size, c->ranks), c->choice.nodes != 0 ? NODES_LARGEST : UINT64_MAX);
     const uint64_t automatic = (n <= 2 ? AUTO_TWO : AUTO_MORE) / peers;
     mscclpp_layout_t layout;
     uint64_t bytes, slot, tile;
@@ -195,7 +195,7 @@ static uint64_t draw_count(const case_t *c, size_t scratch_size, uint64_t *state
         bytes = 1 + random_below(state, most);
         break;
     }
-    bytes = case_least(bytes, most);
+    bytes = case_min(bytes, most);
     return bytes < c->extent ? 1 : bytes / c->extent;
 }
 
@@ -348,7 +348,7 @@ static bool draw_in_place(const case_t *c, int rank, uint64_t *state)
 }
 
 /* The largest block that the rank knows of, if it does not know the sizes of all blocks. */
-static uint64_t known_most(const case_t *c, int rank)
+static uint64_t known_max(const case_t *c, int rank)
 {
     uint64_t most = 0;
     int peer;
@@ -391,7 +391,7 @@ static void draw_side(case_t *c, int rank, uint64_t *state)
     side->out_kind = draw_kind(c->choice.kind, state);
     side->in_offset = draw_offset(c->choice.in_align, state);
     side->out_offset = draw_offset(c->choice.out_align, state);
-    side->most = known_most(c, rank);
+    side->most = known_max(c, rank);
     side->out_bytes = end_of(case_recv_of(c, rank, 0), c->ranks);
     if (c->coll == MSCCLPP_COLL_SCAN || c->coll == MSCCLPP_COLL_EXSCAN) {
         input = side->out_bytes = (size_t)c->most; /* also on ranks that get no result */

@@ -133,7 +133,7 @@ bool case_flows(const case_t *c, int sender, int receiver);
 mscclpp_dev_block_t *case_send_of(const case_t *c, int sender, int receiver);
 mscclpp_dev_block_t *case_recv_of(const case_t *c, int receiver, int sender);
 uint64_t case_span(const case_t *c, uint64_t count);
-uint64_t case_least(uint64_t a, uint64_t b);
+uint64_t case_min(uint64_t a, uint64_t b);
 
 /* `scratch_size` is that of the team. */
 void case_draw(const case_choice_t *choice, uint64_t seed, size_t scratch_size, case_t *c);

@@ -245,7 +245,7 @@ static bool compare_combined(const case_t *c, int rank, const unsigned char *wan
     size_t k;
 
     for (i = 0; i < count; ++i) {
-        const size_t at = (size_t)(i * c->extent), length = (size_t)case_least(bytes - at, c->extent);
+        const size_t at = (size_t)(i * c->extent), length = (size_t)case_min(bytes - at, c->extent);
         unsigned char mine[16] = {0}, theirs[16] = {0}, others[16] = {0};
 
         memcpy(mine, got + at, length);

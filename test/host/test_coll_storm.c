@@ -34,7 +34,7 @@ static mscclpp_coll_t storm_other = MSCCLPP_COLL_LAST;
 #define STORM_LARGE 3000
 
 /* Bytes in front of the buffers, for offsets that have no room in the bell of a kernel that stays. */
-#define STORM_FAR (MSCCLPP_DEV_BELL_MOST_OFFSET + 1u)
+#define STORM_FAR (MSCCLPP_DEV_BELL_MAX_OFFSET + 1u)
 
 typedef struct {
     coll_end_t end;

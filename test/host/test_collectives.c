@@ -13,8 +13,8 @@
 #include "test/host/process_state.h"
 #include "test/unit/unit.h"
 
-#define MOST_RANKS 9
-#define MOST_IN_RING 16
+#define MAX_RANKS 9
+#define MAX_IN_RING 16
 
 static const struct {
     int blocks;
@@ -154,35 +154,35 @@ static void settle(const void *context, int *row)
 
 static const covering_t matrix = {
     .dims = DIMS,
-    .values = {MSCCLPP_COLL_NEIGHBORS, CASE_ALGOS, MOST_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST,
-               PLACES, ALIGNS, ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_NOTHING + 1},
+    .values = {MSCCLPP_COLL_NEIGHBORS, CASE_ALGOS, MAX_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES,
+               ALIGNS, ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_NOTHING + 1},
     .settle = settle,
 };
 
 static const covering_t in_place_matrix = {
     .dims = DIMS,
-    .values = {IN_PLACE_COLLS, IN_PLACE_ALGOS, MOST_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES,
+    .values = {IN_PLACE_COLLS, IN_PLACE_ALGOS, MAX_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES,
                ALIGNS, ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_NOTHING + 1},
     .settle = settle,
 };
 
 static const covering_t nodes_matrix = {
     .dims = DIMS,
-    .values = {MSCCLPP_COLL_NEIGHBORS, SHAPES, MOST_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES,
+    .values = {MSCCLPP_COLL_NEIGHBORS, SHAPES, MAX_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES,
                ALIGNS, ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_BY_NODES + 1},
     .settle = settle,
 };
 
 static const covering_t ring_matrix = {
     .dims = DIMS,
-    .values = {RING_COLLS, SHAPES, MOST_IN_RING, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES, ALIGNS,
+    .values = {RING_COLLS, SHAPES, MAX_IN_RING, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES, ALIGNS,
                ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_BY_NODES + 1},
     .settle = settle,
 };
 
 static const covering_t halving_matrix = {
     .dims = DIMS,
-    .values = {HALVING_COLLS, SHAPES, MOST_IN_RING, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES, ALIGNS,
+    .values = {HALVING_COLLS, SHAPES, MAX_IN_RING, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES, ALIGNS,
                ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_BY_NODES + 1},
     .settle = settle,
 };

@@ -27,8 +27,8 @@
 
 static parts_options_t options;
 static mscclpp_gpu_ops_t counting;
-static int64_t large_held, large_most, large_made; /* chunks of device memory */
-static int64_t copied;                             /* bytes, by copies of streams */
+static int64_t large_held, large_max, large_made; /* chunks of device memory */
+static int64_t copied;                            /* bytes, by copies of streams */
 
 static int per_node;                /* ranks of a node; 0: one node has all */
 static __thread bool has_no_memory; /* this rank's thread gets no chunk */
@@ -65,8 +65,8 @@ static mscclpp_status_t count_alloc(int device, size_t size, void **address_p)
         }
     }
     (void)__atomic_add_fetch(&large_made, 1, __ATOMIC_RELAXED);
-    if (__atomic_add_fetch(&large_held, 1, __ATOMIC_RELAXED) > __atomic_load_n(&large_most, __ATOMIC_RELAXED)) {
-        __atomic_store_n(&large_most, __atomic_load_n(&large_held, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+    if (__atomic_add_fetch(&large_held, 1, __ATOMIC_RELAXED) > __atomic_load_n(&large_max, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&large_max, __atomic_load_n(&large_held, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
     }
     return status;
 }
@@ -98,7 +98,7 @@ static void begin(void)
     counting.device_alloc = count_alloc;
     counting.device_free = count_free;
     counting.copy = count_copy;
-    large_held = large_most = large_made = copied = 0;
+    large_held = large_max = large_made = copied = 0;
 }
 
 static void configure(mscclpp_config_t *config, const char *algorithm, size_t epoch_limit)
@@ -202,12 +202,12 @@ static void test_many_of(int ranks, const char *algorithm, size_t epoch_limit)
     configure(&config, algorithm, epoch_limit);
     CHECK_EQ(run_ranks(ranks, &config, use_many, NULL), 0);
     mscclpp_team_finalize(1.0);
-    printf("%d ranks, %s: %d chunks at most for %d communicators\n", ranks, algorithm, (int)large_most, ranks * TEAMS);
+    printf("%d ranks, %s: %d chunks at most for %d communicators\n", ranks, algorithm, (int)large_max, ranks * TEAMS);
     /*
      * A rank may be in the next call while others are in the last one, and holds the chunks of both. Over several nodes
      * calls take longer, and a rank that looks at one chunk after another may find one more in use.
      */
-    CHECK(large_most >= ranks && large_most <= MSCCLPP_LEASE_CHUNKS + (per_node == 0 ? 2 : 3) * ranks);
+    CHECK(large_max >= ranks && large_max <= MSCCLPP_LEASE_CHUNKS + (per_node == 0 ? 2 : 3) * ranks);
     CHECK_EQ(large_held, 0);
 }
 
@@ -295,7 +295,7 @@ static void run_worlds(const char *algorithm, const char *lingers)
     }
     jitter_set(0, 0);
     mscclpp_team_finalize(1.0);
-    printf("%d worlds, %s, linger %s: %d chunks at most, of %d made\n", WORLDS, algorithm, lingers, (int)large_most,
+    printf("%d worlds, %s, linger %s: %d chunks at most, of %d made\n", WORLDS, algorithm, lingers, (int)large_max,
            (int)large_made);
     CHECK_EQ(large_held, 0);
 }

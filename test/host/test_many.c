@@ -171,7 +171,7 @@ static void test_rounds(int scale)
 
 /* ---- All-reduces by each algorithm ---- */
 
-#define MOST_ELEMENTS 6000u
+#define MAX_ELEMENTS 6000u
 
 /* One all-reduce of `count` elements, each other on each rank. */
 static void sum(rank_t *rank, mscclpp_team_t *team, uint32_t *in, uint32_t *out, uint32_t count, uint64_t call)
@@ -201,9 +201,9 @@ static void sum(rank_t *rank, mscclpp_team_t *team, uint32_t *in, uint32_t *out,
 /* Few elements, some for which not every part of a tile has one, and several tiles. */
 static void sum_on(rank_t *rank)
 {
-    static const uint32_t counts[] = {2, 37, 1500, MOST_ELEMENTS};
+    static const uint32_t counts[] = {2, 37, 1500, MAX_ELEMENTS};
     mscclpp_team_t *team = create_team(rank);
-    uint32_t *in = calloc(MOST_ELEMENTS, sizeof(*in)), *out = calloc(MOST_ELEMENTS, sizeof(*out));
+    uint32_t *in = calloc(MAX_ELEMENTS, sizeof(*in)), *out = calloc(MAX_ELEMENTS, sizeof(*out));
     size_t i;
 
     if (meet_any(rank, team == NULL || in == NULL || out == NULL)) {

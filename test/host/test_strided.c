@@ -14,7 +14,7 @@
 #include "test/host/user_buffer.h"
 #include "test/unit/unit.h"
 
-#define MOST_RANKS 5
+#define MAX_RANKS 5
 #define CASES 24
 #define SCRATCH ((size_t)1 << 20)
 
@@ -26,10 +26,10 @@ typedef struct {
     int ranks;
     int spoiled; /* the rank whose buffers cannot be used where they are; negative: none */
     user_kind_t kind;
-    size_t in_bytes[MOST_RANKS];
-    size_t out_bytes[MOST_RANKS];
-    mscclpp_dev_runs_t from[MOST_RANKS * MOST_RANKS];
-    mscclpp_dev_runs_t to[MOST_RANKS * MOST_RANKS];
+    size_t in_bytes[MAX_RANKS];
+    size_t out_bytes[MAX_RANKS];
+    mscclpp_dev_runs_t from[MAX_RANKS * MAX_RANKS];
+    mscclpp_dev_runs_t to[MAX_RANKS * MAX_RANKS];
 } case_t;
 
 typedef void (*draw_t)(case_t *c, uint64_t *random);
@@ -142,10 +142,10 @@ static void draw_transposition(case_t *c, uint64_t *random)
 
 /* A buffer's blocks as the component describes them to a call. */
 typedef struct {
-    mscclpp_dev_runs_t runs[MOST_RANKS];
-    mscclpp_dev_block_t blocks[MOST_RANKS]; /* packed */
-    mscclpp_coll_piece_t pieces[MOST_RANKS];
-    mscclpp_coll_pack_t packs[MOST_RANKS];
+    mscclpp_dev_runs_t runs[MAX_RANKS];
+    mscclpp_dev_block_t blocks[MAX_RANKS]; /* packed */
+    mscclpp_coll_piece_t pieces[MAX_RANKS];
+    mscclpp_coll_pack_t packs[MAX_RANKS];
     uint64_t most;
 } described_t;
 
@@ -273,7 +273,7 @@ static void run_teams(draw_t draw, int cases)
 {
     static const int grids[][2] = {{1, 1}, {2, 3}, {1, 8}, {3, 4}, {2, 16}};
 
-    for (int ranks = 1; ranks <= MOST_RANKS; ++ranks) {
+    for (int ranks = 1; ranks <= MAX_RANKS; ++ranks) {
         work_t work = {draw, cases, (uint64_t)(40 + ranks)};
         mscclpp_config_t config;
 

@@ -259,7 +259,7 @@ void case_flush(end_t *end)
  * A sender whose transport makes no progress once all has left, as in a program that computes after its call. The other
  * end looks only later, so that sockets fill up, each time at another message.
  */
-#define LEAVING_MOST 8
+#define LEAVING_MAX 8
 #define LEAVING_SIZE 4000
 
 static void send_and_rest(end_t *end, void *context, bool sends)
@@ -268,7 +268,7 @@ static void send_and_rest(end_t *end, void *context, bool sends)
     pair_t *pair = context;
     int puts, i;
 
-    for (puts = 1; puts <= LEAVING_MOST; ++puts) {
+    for (puts = 1; puts <= LEAVING_MAX; ++puts) {
         if (sends) {
             const double deadline = end_now() + end->timeout;
 

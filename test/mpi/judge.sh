@@ -68,7 +68,7 @@ among() {
 # leave_out NAME [mpirun argument]...: true, and a skip, if these are too many ranks for the GPUs, or exchange between
 # nodes by what was not built in.
 leave_out() {
-    if [ "$(ranks_of "${@:2}")" -gt "$most_ranks" ]; then
+    if [ "$(ranks_of "${@:2}")" -gt "$max_ranks" ]; then
         if [ "$mps" = 1 ]; then
             skip "$1" "more than 8 ranks on a GPU; set MSCCLPP_TEST_LONG=1"
         else

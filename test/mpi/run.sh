@@ -126,12 +126,12 @@ device=(--mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
 forced=(--mca coll mscclpp "${device[@]}")
 ucx=yes
 grep -aqs ucp_worker_create "$component_dir/mca_coll_mscclpp.so" || ucx=no
-most_ranks=256
+max_ranks=256
 gpus=0
 if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
     visible=${CUDA_VISIBLE_DEVICES-$(compgen -G '/dev/nvidia[0-9]*' | tr '\n' ',')}
     gpus=$(tr ',' '\n' <<<"${visible%%-*}" | grep -c .)
-    [ "$long" = 1 ] || [ "$gpus" -eq 0 ] || most_ranks=$(((mps == 1 ? 8 : 4) * gpus))
+    [ "$long" = 1 ] || [ "$gpus" -eq 0 ] || max_ranks=$(((mps == 1 ? 8 : 4) * gpus))
 fi
 
 # Groups that run side by side. The longest first, so that the lanes end together.

@@ -97,7 +97,7 @@ size_t sy_bytes(const path_t *path, const before_t *before)
     return (mt_twin ? TWIN_LONG_BYTES : LONG_BYTES) + largest + beside;
 }
 
-size_t sy_most_bytes(const path_t *path)
+size_t sy_max_bytes(const path_t *path)
 {
     size_t most = 0;
 

@@ -83,7 +83,7 @@ void sy_describe(round_t *round, int index, const mt_copies_t *families, int cou
 
 /* Bytes of the buffers of these rounds, and of the largest buffers of the path. */
 size_t sy_bytes(const path_t *path, const before_t *before);
-size_t sy_most_bytes(const path_t *path);
+size_t sy_max_bytes(const path_t *path);
 
 /* Contents: a rank's operand, a result's buffer before the call if the call does not read it, memory beside buffers. */
 image_t sy_operand(const round_t *round, int rank);

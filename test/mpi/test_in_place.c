@@ -7,7 +7,7 @@
 
 #include "test/mpi/mpi_test.h"
 
-#define RANKS_MOST 16
+#define RANKS_MAX 16
 #define MARK 0x5a5a5a5a
 
 /* Which ranks have a type with holes. */
@@ -22,11 +22,11 @@ static MPI_Datatype spread; /* an integer, and a hole of the same size behind it
 
 typedef struct {
     coll_t coll;
-    int step;               /* integers from one element to the next */
-    MPI_Datatype type;      /* of this rank */
-    int counts[RANKS_MOST]; /* elements of each block */
-    int displs[RANKS_MOST]; /* where each block begins, in elements */
-    size_t ints;            /* size of the buffer, in integers */
+    int step;              /* integers from one element to the next */
+    MPI_Datatype type;     /* of this rank */
+    int counts[RANKS_MAX]; /* elements of each block */
+    int displs[RANKS_MAX]; /* where each block begins, in elements */
+    size_t ints;           /* size of the buffer, in integers */
 } call_t;
 
 static bool moves(const call_t *call)
@@ -91,8 +91,8 @@ static void expect(const call_t *call, int *values)
 
 static void make_call(const call_t *call, void *data)
 {
-    MPI_Datatype types[RANKS_MOST];
-    int bytes[RANKS_MOST];
+    MPI_Datatype types[RANKS_MAX];
+    int bytes[RANKS_MAX];
 
     for (int peer = 0; peer < mt_size; ++peer) {
         types[peer] = call->type;
@@ -147,8 +147,8 @@ int main(int argc, char **argv)
     static const int counts[] = {1, 30, 3000, 40003};
 
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
-    if (mt_size > RANKS_MOST) {
-        MT_CHECK(false, "%d ranks are not allowed; use up to %d", mt_size, RANKS_MOST);
+    if (mt_size > RANKS_MAX) {
+        MT_CHECK(false, "%d ranks are not allowed; use up to %d", mt_size, RANKS_MAX);
         return mt_finish();
     }
     MT_MPI(MPI_Type_create_resized(MPI_INT, 0, 2 * (MPI_Aint)sizeof(int), &spread));

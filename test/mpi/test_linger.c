@@ -29,7 +29,7 @@
  * from the buffer's start that the bell has no room for the offset.
  */
 #define LIST_CALLS 240
-#define LIST_MOST 8
+#define LIST_MAX 8
 #define LIST_PITCH 11
 #define LIST_FAR 70000
 #define LIST_RANKS 8
@@ -187,7 +187,7 @@ static void test_rings(bool on)
 /* How many integers a rank has for another in a call. */
 static int count_of(int call, int from, int to)
 {
-    return (int)(mt_mix((uint64_t)call, (uint64_t)from, (uint64_t)to) % (LIST_MOST + 1));
+    return (int)(mt_mix((uint64_t)call, (uint64_t)from, (uint64_t)to) % (LIST_MAX + 1));
 }
 
 /* Integer `i` of a rank's input. */

@@ -9,8 +9,8 @@
 
 #include "tools/bench/bench_nccl.h"
 
-#define MOST_RANKS 5
-#define MOST_CALLS 64
+#define MAX_RANKS 5
+#define MAX_CALLS 64
 #define ROOM 4096 /* elements of a buffer */
 #define UNTOUCHED (-77)
 
@@ -27,20 +27,20 @@ typedef struct {
 } noted_t;
 
 static struct {
-    noted_t calls[MOST_RANKS][MOST_CALLS];
-    int count[MOST_RANKS];
+    noted_t calls[MAX_RANKS][MAX_CALLS];
+    int count[MAX_RANKS];
     int rank; /* whose calls come in */
     int in_group;
 } asked;
 
-static int buffers[MOST_RANKS][2][ROOM], before[MOST_RANKS][2][ROOM];
+static int buffers[MAX_RANKS][2][ROOM], before[MAX_RANKS][2][ROOM];
 static int failures;
 
 static int note(kind_t kind, const void *from, void *to, size_t count, int peer)
 {
     int *at = &asked.count[asked.rank];
 
-    if (*at == MOST_CALLS || count == 0 || (!asked.in_group && (kind == SEND || kind == RECV))) {
+    if (*at == MAX_CALLS || count == 0 || (!asked.in_group && (kind == SEND || kind == RECV))) {
         return 1;
     }
     asked.calls[asked.rank][(*at)++] =
@@ -259,7 +259,7 @@ static void try_call(const bench_coll_t *coll, int size, int root, size_t bytes,
     const size_t count = bench_layout_fit(coll, size, bytes, sizeof(int));
     const bench_type_t type = {.name = "int32", .size = sizeof(int), .nccl = 2};
     const bench_op_t sum = {.name = "sum", .nccl = 0};
-    bench_layout_t layout[MOST_RANKS];
+    bench_layout_t layout[MAX_RANKS];
     bool ok = true;
     size_t wrong = 0;
 
@@ -308,7 +308,7 @@ int main(int argc, char **argv)
         if (coll->is_of_neighbors) {
             continue;
         }
-        for (int size = 1; size <= MOST_RANKS; ++size) {
+        for (int size = 1; size <= MAX_RANKS; ++size) {
             for (int root = 0; root < (coll->has_root ? size : 1); ++root) {
                 for (size_t j = 0; j < 2 * sizeof(bytes) / sizeof(bytes[0]); ++j) {
                     const bool in_place = j % 2 == 1;

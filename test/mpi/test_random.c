@@ -10,7 +10,7 @@
 
 #include "test/mpi/random_call.h"
 
-enum { SLOTS = 6, CALLS = 10, TURNS = 4, THREADS_MOST = 4, APART = 4 };
+enum { SLOTS = 6, CALLS = 10, TURNS = 4, THREADS_MAX = 4, APART = 4 };
 
 /* A communicator. On ranks that do not belong to it, `comm` is MPI_COMM_NULL. Slot 0 always has one of all ranks. */
 typedef struct {
@@ -274,13 +274,13 @@ int main(int argc, char **argv)
 {
     const int threads = option(argc, argv, "--threads", 1), seed = option(argc, argv, "--seed", 1);
     const int no_colours[RANDOM_RANKS] = {0}, keys[RANDOM_RANKS] = {0, 1, 2, 3, 4, 5, 6, 7};
-    static run_t runs[THREADS_MOST];
-    pthread_t others[THREADS_MOST];
+    static run_t runs[THREADS_MAX];
+    pthread_t others[THREADS_MAX];
 
     mt_init(&argc, &argv, threads > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
-    if (mt_size > RANDOM_RANKS || threads > THREADS_MOST) {
+    if (mt_size > RANDOM_RANKS || threads > THREADS_MAX) {
         MT_CHECK(false, "%d ranks with %d threads: up to %d with up to %d are allowed", mt_size, threads, RANDOM_RANKS,
-                 THREADS_MOST);
+                 THREADS_MAX);
         return mt_finish();
     }
     random_types_make();

@@ -395,7 +395,7 @@ static bool choose(const options_t *options, int number, round_t *round)
 
 static void run_all(const options_t *options)
 {
-    const size_t bytes = sy_most_bytes(options->path);
+    const size_t bytes = sy_max_bytes(options->path);
     const double start = mt_now();
     totals_t totals = {0};
     round_t round;

@@ -19,7 +19,7 @@
 #include "mca/common/plan/check.h"
 #include "mca/common/plan/simulate.h"
 
-enum { MOST_FILES = 256, MOST_SPANS = 1 << 16, BATCH = 500, SECONDS = 60 };
+enum { MAX_FILES = 256, MAX_SPANS = 1 << 16, BATCH = 500, SECONDS = 60 };
 
 typedef struct {
     char *text;
@@ -312,7 +312,7 @@ static bool run_batch(const text_t *files, int count, uint64_t seed, uint64_t fr
 
 int main(int argc, char **argv)
 {
-    static text_t files[MOST_FILES];
+    static text_t files[MAX_FILES];
     uint64_t total = 2000, seed = 1, only = UINT64_MAX, failed = 0;
     int count = 0;
 
@@ -326,7 +326,7 @@ int main(int argc, char **argv)
             keep = argv[++i];
         } else if (number != NULL && i + 1 < argc) {
             *number = strtoull(argv[++i], NULL, 10);
-        } else if (count < MOST_FILES && read_file(argv[i], &files[count])) {
+        } else if (count < MAX_FILES && read_file(argv[i], &files[count])) {
             ++count;
         } else {
             return 2;

@@ -124,7 +124,7 @@ static void plant_all(const char *name)
         return;
     }
     for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); ++i) {
-        int chunks = 2 * synth_least_chunks(collectives[i], topology->ranks);
+        int chunks = 2 * synth_min_chunks(collectives[i], topology->ranks);
         synth_schedule_t *schedule = synth_shortest(topology, collectives[i], 1, chunks);
 
         plant(topology, schedule);

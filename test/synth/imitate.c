@@ -22,7 +22,7 @@
 #include "mca/common/plan/lower.h"
 #include "tools/synth/lib/ranges.h"
 
-enum { MOST_SIGNALS = 4096 };
+enum { MAX_SIGNALS = 4096 };
 
 typedef struct {
     const synth_topology_t *topology;
@@ -194,7 +194,7 @@ static void signal_or_wait(block_t *block, mscclpp_dev_ctx_t *ctx, const mscclpp
         int hops = block->hops[link->peer] > 1 ? block->hops[link->peer] : 1;
         uint32_t *count = &run->given[link->peer][link->slot];
 
-        run->stamp[link->peer][link->slot][(*count)++ % MOST_SIGNALS] =
+        run->stamp[link->peer][link->slot][(*count)++ % MAX_SIGNALS] =
             later(block->clock, block->until[link->peer]) + hops * run->machine->alpha;
     }
     mscclpp_dev_plan_sync(ctx, &rank->args, step, now);
@@ -202,7 +202,7 @@ static void signal_or_wait(block_t *block, mscclpp_dev_ctx_t *ctx, const mscclpp
         const mscclpp_dev_plan_link_t *link = &now->program.links[step->links + i];
         uint64_t signal = rank->args.expected[link->slot] - 1;
 
-        block->clock = later(block->clock, run->stamp[rank->rank][link->slot][signal % MOST_SIGNALS]);
+        block->clock = later(block->clock, run->stamp[rank->rank][link->slot][signal % MAX_SIGNALS]);
     }
 }
 
@@ -318,7 +318,7 @@ static bool set_up(run_t *run, uint64_t block_bytes, uint64_t chunk)
         run->given[r] = zeroed(rank->program.channels * sizeof(uint32_t));
         run->stamp[r] = zeroed(rank->program.channels * sizeof(double *));
         for (uint32_t k = 0; k < rank->program.channels; ++k) {
-            run->stamp[r][k] = zeroed(MOST_SIGNALS * sizeof(double));
+            run->stamp[r][k] = zeroed(MAX_SIGNALS * sizeof(double));
         }
     }
     for (uint32_t r = 0; r < n; ++r) {

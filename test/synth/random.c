@@ -198,7 +198,7 @@ static void against_bounds(int number)
     for (int i = 0; i < SYNTH_ALLREDUCE; ++i) {
         synth_collective_t collective = i;
         synth_options_t options = {.root = root,
-                                   .most_chunks = 2 * topology->ranks,
+                                   .max_chunks = 2 * topology->ranks,
                                    .tree_chunks = 64,
                                    .closed_chunks = 64,
                                    .seconds = 0.3,
@@ -246,7 +246,7 @@ static void against_bounds(int number)
 static void all_reduces(int number)
 {
     synth_topology_t *topology = make();
-    synth_options_t options = {.most_chunks = 4, .tree_chunks = 64, .closed_chunks = 64, .seconds = 1};
+    synth_options_t options = {.max_chunks = 4, .tree_chunks = 64, .closed_chunks = 64, .seconds = 1};
     synth_bound_t bound;
     synth_front_t front;
     char why[SYNTH_WHY] = "";

@@ -26,7 +26,7 @@ static void check(int unusable, int wanted, uint64_t least, uint64_t most)
     fill(candidates);
     heir = synth_pass_range_on(candidates, CANDIDATES, unusable);
     if (heir != wanted || candidates[unusable].range.is_used ||
-        (heir >= 0 && (candidates[heir].range.least != least || candidates[heir].range.most != most))) {
+        (heir >= 0 && (candidates[heir].range.min_bytes != least || candidates[heir].range.max_bytes != most))) {
         printf("FAIL  without candidate %d: candidate %d got its sizes, wanted %d\n", unusable, heir, wanted);
         ++failures;
     }
@@ -41,7 +41,8 @@ static void check_all(void)
     fill(candidates);
     first = synth_pass_range_on(candidates, CANDIDATES, 3);
     second = synth_pass_range_on(candidates, CANDIDATES, 2);
-    if (first != 0 || second != 0 || candidates[0].range.least != 0 || candidates[0].range.most != UINT64_MAX) {
+    if (first != 0 || second != 0 || candidates[0].range.min_bytes != 0 ||
+        candidates[0].range.max_bytes != UINT64_MAX) {
         printf("FAIL  one candidate is left and does not have all sizes\n");
         ++failures;
     }

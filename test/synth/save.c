@@ -15,7 +15,7 @@
 FILE *__real_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode);
 
-enum { MOST_PLANS = 32 };
+enum { MAX_PLANS = 32 };
 
 static int passed, failed;
 static int opened;     /* number of times that a plan was opened to be written */
@@ -45,7 +45,7 @@ typedef struct {
     uint64_t least, most;
 } sizes_t;
 
-static sizes_t found[MOST_PLANS];
+static sizes_t found[MAX_PLANS];
 static int found_count;
 
 static uint64_t number_behind(const char *text, const char *key)
@@ -62,7 +62,7 @@ static int read_one(const char *path, const struct stat *status, int flag, struc
     FILE *file;
 
     (void)flag;
-    if (place->level != 1 || strstr(path, "/synth_") == NULL || found_count == MOST_PLANS ||
+    if (place->level != 1 || strstr(path, "/synth_") == NULL || found_count == MAX_PLANS ||
         (file = fopen(path, "r")) == NULL) {
         return 0;
     }
@@ -131,7 +131,7 @@ static void save(const synth_topology_t *topology, const synth_options_t *option
 
 int main(void)
 {
-    const synth_options_t options = {.most_chunks = 4, .tree_chunks = 16, .closed_chunks = 4, .seconds = 10};
+    const synth_options_t options = {.max_chunks = 4, .tree_chunks = 16, .closed_chunks = 4, .seconds = 10};
     synth_topology_t *topology = NULL;
     synth_front_t front;
     char why[SYNTH_WHY];

@@ -126,7 +126,7 @@ static void test_wraps(void)
 
 /* Of each rank: blocks, threads of a block, and so the most bytes of a brief operation of all of them. */
 enum { BLOCKS = 2, THREADS = 4, BRIEF_BYTES = BLOCKS * THREADS * MSCCLPP_DEV_UNIT, BUFFER_BYTES = 4 * BRIEF_BYTES };
-enum { RANKS_MOST = 8, PACKET_HALF = 1 << 14, GUARD = 0x5a };
+enum { RANKS_MAX = 8, PACKET_HALF = 1 << 14, GUARD = 0x5a };
 
 /* One rank among others. Its buffers begin `misalign` bytes after an address that is a multiple of 16. */
 typedef struct {
@@ -327,7 +327,7 @@ static void test_brief(int count, uint64_t first, uint32_t misalign)
 }
 
 /* An operation on blocks of different sizes. Those for each rank, or from each, lie PITCH bytes apart. */
-enum { PITCH = BUFFER_BYTES / RANKS_MOST, NO_ROOM = MSCCLPP_DEV_BELL_MOST_OFFSET + 1 };
+enum { PITCH = BUFFER_BYTES / RANKS_MAX, NO_ROOM = MSCCLPP_DEV_BELL_MAX_OFFSET + 1 };
 typedef struct {
     mscclpp_dev_pattern_t pattern;
     uint32_t most; /* bytes of the largest block */
@@ -441,7 +441,7 @@ static void ring_varied(rank_t *own, const varied_t *call, uint32_t rank, way_t 
         call->most,
         code,
         MSCCLPP_DEV_BELL_ENCODE_COLL(call->pattern, call->root, call->in_place, 0)};
-    mscclpp_dev_block_t blocks[2 * RANKS_MOST];
+    mscclpp_dev_block_t blocks[2 * RANKS_MAX];
 
     list(call, rank, skip, blocks, words);
     for (uint32_t i = 0; i < 2 * call->count && way == BY_MAILBOX; ++i) {
@@ -460,7 +460,7 @@ static void ring_varied(rank_t *own, const varied_t *call, uint32_t rank, way_t 
  */
 static void execute(rank_t *ranks, const varied_t *call)
 {
-    uint64_t words[RANKS_MOST][2 * RANKS_MOST];
+    uint64_t words[RANKS_MAX][2 * RANKS_MAX];
     uint32_t wrong = 0;
 
     for (uint32_t rank = 0; rank < call->count; ++rank) {
@@ -524,7 +524,7 @@ static void test_blocks(int count, uint64_t first, uint32_t misalign)
     uint64_t number = first;
 
     fill(ranks, count, number);
-    start(ranks, count, count > THREADS ? RANKS_MOST : THREADS, number, &wide);
+    start(ranks, count, count > THREADS ? RANKS_MAX : THREADS, number, &wide);
     for (uint32_t i = 1; i <= rings; ++i) {
         varied_t call = calls[i * (i / kinds + 1) % kinds];
 
@@ -551,13 +551,13 @@ int main(void)
     test_brief(2, 1, 0);
     test_brief(2, UINT64_C(0x100000001), 1);
     test_brief(4, 0x80000005u, 4);
-    test_brief(RANKS_MOST, UINT64_C(0x1ffffff81), 3);
+    test_brief(RANKS_MAX, UINT64_C(0x1ffffff81), 3);
     test_brief(3, 1, 0); /* a number of ranks without brief operations */
     test_blocks(2, 1, 0);
     test_blocks(2, UINT64_C(0xffffffff05), 1);
     test_blocks(3, 0x80000005u, 0);
     test_blocks(4, 1, 4);
     test_blocks(5, 1, 2); /* their lists need a second line of the bell */
-    test_blocks(RANKS_MOST, UINT64_C(0x1ffffff81), 3);
+    test_blocks(RANKS_MAX, UINT64_C(0x1ffffff81), 3);
     return unit_end();
 }

@@ -28,7 +28,8 @@ static bool is_sound(int size, int rank)
         ++sizes[nodes.node_of[i]];
     }
     for (i = 0; i < nodes.count; ++i) {
-        if (sizes[i] < nodes.shards || sizes[i] > nodes.most || (nodes.rank < sizes[i]) != (nodes.owners[i] >= 0) ||
+        if (sizes[i] < nodes.shards || sizes[i] > nodes.largest_node ||
+            (nodes.rank < sizes[i]) != (nodes.owners[i] >= 0) ||
             (nodes.owners[i] >= 0 && nodes.node_of[nodes.owners[i]] != i)) {
             return false;
         }
@@ -38,7 +39,7 @@ static bool is_sound(int size, int rank)
             return false;
         }
     }
-    for (i = 0; i < nodes.count && sizes[i] != nodes.most; ++i) {
+    for (i = 0; i < nodes.count && sizes[i] != nodes.largest_node; ++i) {
     }
     return i < nodes.count && nodes.size == sizes[nodes.node] &&
            (nodes.rank >= MSCCLPP_DEV_MAX_RANKS || nodes.members[nodes.rank] == rank) &&

@@ -19,7 +19,7 @@ typedef struct {
 
 static mscclpp_gpu_sharing_t compare_each_two(const card_t *cards, const int *node_of, int size)
 {
-    mscclpp_gpu_sharing_t sharing = {.most_ranks = 1, .most_processes = 1};
+    mscclpp_gpu_sharing_t sharing = {.max_ranks = 1, .max_processes = 1};
 
     for (int i = 0; i < size; ++i) {
         const mscclpp_gpu_use_t *one = &cards[i].use;
@@ -35,8 +35,8 @@ static mscclpp_gpu_sharing_t compare_each_two(const card_t *cards, const int *no
             }
         }
         sharing.take_turns |= one->strangers > 0 || (one->users > 1 && one->server == 0);
-        sharing.most_ranks = ranks > sharing.most_ranks ? ranks : sharing.most_ranks;
-        sharing.most_processes = one->users > sharing.most_processes ? one->users : sharing.most_processes;
+        sharing.max_ranks = ranks > sharing.max_ranks ? ranks : sharing.max_ranks;
+        sharing.max_processes = one->users > sharing.max_processes ? one->users : sharing.max_processes;
     }
     return sharing;
 }
@@ -72,8 +72,8 @@ static void test_random(void)
         }
         found = mscclpp_sharing_find(&cards[0].use, sizeof(cards[0]), node_of, size, order);
         expected = compare_each_two(cards, node_of, size);
-        CHECK_EQ(found.most_ranks, expected.most_ranks);
-        CHECK_EQ(found.most_processes, expected.most_processes);
+        CHECK_EQ(found.max_ranks, expected.max_ranks);
+        CHECK_EQ(found.max_processes, expected.max_processes);
         CHECK_EQ(found.take_turns, expected.take_turns);
         CHECK_EQ(found.across_nodes, expected.across_nodes);
         ++seen[found.take_turns][found.across_nodes];
@@ -99,7 +99,7 @@ static void test_many(void)
     started = clock();
     found = mscclpp_sharing_find(uses, sizeof(*uses), node_of, MANY, order);
     CHECK((double)(clock() - started) / CLOCKS_PER_SEC < MANY_SECONDS);
-    CHECK_EQ(found.most_ranks, 1);
+    CHECK_EQ(found.max_ranks, 1);
     CHECK(!found.take_turns);
     free(order);
     free(node_of);

@@ -10,11 +10,11 @@
 
 /* The twin's runtime, as it is and as that of a GPU, which pins memory and may refuse to. */
 static mscclpp_gpu_ops_t twin_ops, gpu_ops;
-static uint64_t pinned, pinned_most;
+static uint64_t pinned, pinned_max;
 
 static mscclpp_status_t count_register(void *address, size_t size, void **device_p)
 {
-    if (pinned + size > pinned_most) {
+    if (pinned + size > pinned_max) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
     pinned += size;
@@ -38,7 +38,7 @@ static void reset(void)
     gpu_ops.host_register = count_register;
     gpu_ops.host_unregister = count_unregister;
     pinned = 0;
-    pinned_most = UINT64_MAX;
+    pinned_max = UINT64_MAX;
     unregistered = 0;
 }
 
@@ -138,9 +138,9 @@ static void pinned_memory_grows_with_its_use(void)
         CHECK(pinned <= 2 * (uint64_t)(i + 1) * (PIECE + (64 << 10)));
     }
     /* All slabs are full: 1, 1, 2 and 4 pieces. Not as many again can be pinned, but one can. */
-    pinned_most = pinned + 2 * PIECE;
+    pinned_max = pinned + 2 * PIECE;
     piece[PIECES - 1] = take(&gpu_ops);
-    CHECK(pinned <= pinned_most);
+    CHECK(pinned <= pinned_max);
     for (int i = 0; i < PIECES; ++i) {
         mscclpp_slab_give(piece[i].slab, false);
     }
@@ -152,11 +152,11 @@ static void a_shortage_leaves_nothing(void)
     void *host, *device;
 
     reset();
-    pinned_most = PIECE / 2;
+    pinned_max = PIECE / 2;
     unit_expect_log();
     CHECK_EQ(mscclpp_slab_take(&gpu_ops, "test", PIECE, &slab, &host, &device), MSCCLPP_ERR_NO_MEMORY);
     CHECK_EQ(unit_logged(), 1);
-    pinned_most = UINT64_MAX;
+    pinned_max = UINT64_MAX;
     CHECK_EQ(mscclpp_slab_take(&gpu_ops, "test", PIECE, &slab, &host, &device), MSCCLPP_OK);
     mscclpp_slab_give(slab, false);
 }

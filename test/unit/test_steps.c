@@ -56,7 +56,7 @@ static void try_kind(mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes)
 }
 
 /* The most messages that any node sends, and the most bytes, of an all-reduce of a shard of `bytes`. */
-static uint64_t most_sent(mscclpp_schedule_kind_t kind, uint32_t nodes, uint64_t bytes, uint64_t *bytes_p)
+static uint64_t max_sent(mscclpp_schedule_kind_t kind, uint32_t nodes, uint64_t bytes, uint64_t *bytes_p)
 {
     mscclpp_schedule_t schedule;
     uint64_t most = 0, i;
@@ -85,21 +85,21 @@ static void test_costs(void)
     const uint64_t shard = 64 * MSCCLPP_DEV_UNIT;
     uint64_t bytes;
 
-    CHECK_EQ(most_sent(MSCCLPP_SCHEDULE_DIRECT, 64, shard, &bytes), 63);
+    CHECK_EQ(max_sent(MSCCLPP_SCHEDULE_DIRECT, 64, shard, &bytes), 63);
     CHECK_EQ(bytes, 63 * shard);
-    CHECK_EQ(most_sent(MSCCLPP_SCHEDULE_SPLIT, 64, shard, &bytes), 126);
+    CHECK_EQ(max_sent(MSCCLPP_SCHEDULE_SPLIT, 64, shard, &bytes), 126);
     CHECK_EQ(bytes, 2 * 63 * shard / 64);
-    CHECK_EQ(most_sent(MSCCLPP_SCHEDULE_RING, 64, shard, &bytes), 126);
+    CHECK_EQ(max_sent(MSCCLPP_SCHEDULE_RING, 64, shard, &bytes), 126);
     CHECK_EQ(bytes, 2 * 63 * shard / 64);
-    CHECK_EQ(most_sent(MSCCLPP_SCHEDULE_DOUBLING, 64, shard, &bytes), 6);
+    CHECK_EQ(max_sent(MSCCLPP_SCHEDULE_DOUBLING, 64, shard, &bytes), 6);
     CHECK_EQ(bytes, 6 * shard);
-    CHECK_EQ(most_sent(MSCCLPP_SCHEDULE_DOUBLING, 96, shard, &bytes), 7);
-    CHECK_EQ(most_sent(MSCCLPP_SCHEDULE_HALVING, 64, shard, &bytes), 12);
+    CHECK_EQ(max_sent(MSCCLPP_SCHEDULE_DOUBLING, 96, shard, &bytes), 7);
+    CHECK_EQ(max_sent(MSCCLPP_SCHEDULE_HALVING, 64, shard, &bytes), 12);
     CHECK_EQ(bytes, 2 * 63 * shard / 64);
     /* A shard that is smaller than its parts. */
-    CHECK_EQ(most_sent(MSCCLPP_SCHEDULE_HALVING, 4, 8, &bytes), 4);
+    CHECK_EQ(max_sent(MSCCLPP_SCHEDULE_HALVING, 4, 8, &bytes), 4);
     CHECK_EQ(bytes, 16);
-    (void)most_sent(MSCCLPP_SCHEDULE_DOUBLING, 16384, 8, &bytes);
+    (void)max_sent(MSCCLPP_SCHEDULE_DOUBLING, 16384, 8, &bytes);
     CHECK_EQ(bytes, 14 * 8);
 }
 

@@ -293,10 +293,10 @@ static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t 
 static bool compare_with_expected(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
                                   size_t first, size_t count, size_t phase, uint64_t *wrong_p)
 {
-    const size_t size = operation->type->size, most_elements = staging_elements(buffers, operation->type);
+    const size_t size = operation->type->size, max_elements = staging_elements(buffers, operation->type);
 
-    for (size_t offset = 0; offset < count; offset += most_elements) {
-        size_t piece = count - offset < most_elements ? count - offset : most_elements;
+    for (size_t offset = 0; offset < count; offset += max_elements) {
+        size_t piece = count - offset < max_elements ? count - offset : max_elements;
         if (!copy_bytes(buffers, env, buffers->staging, operation->recv + (first + offset) * size, piece * size) ||
             MSCCLPP_OK != env->gpu->stream_sync(env->stream)) {
             return false;

@@ -380,14 +380,14 @@ static bool measure_all(bench_env_t *env, const bench_options_t *options, bench_
 static bool can_count_blocks(const bench_env_t *env, int length)
 {
     char value[16], allowed[64];
-    int most = length;
+    int max_length = length;
 
-    while (block_of(most, env->size) > INT_MAX) {
-        --most;
+    while (block_of(max_length, env->size) > INT_MAX) {
+        --max_length;
     }
     snprintf(value, sizeof(value), "%d", length);
-    snprintf(allowed, sizeof(allowed), "1 to %d with %d rank%s", most, env->size, 1 == env->size ? "" : "s");
-    return most == length || bench_refuse("--length", value, allowed);
+    snprintf(allowed, sizeof(allowed), "1 to %d with %d rank%s", max_length, env->size, 1 == env->size ? "" : "s");
+    return max_length == length || bench_refuse("--length", value, allowed);
 }
 
 /*
@@ -397,7 +397,7 @@ static bool can_count_blocks(const bench_env_t *env, int length)
 int bench_transpose_measure(bench_env_t *env, const bench_options_t *options)
 {
     const int length = 0 != options->length ? options->length : env->on_twin ? LENGTH_TWIN : LENGTH_GPU;
-    const size_t most_slices = ((size_t)length + (size_t)env->size - 1) / (size_t)env->size; /* of one rank */
+    const size_t max_slices = ((size_t)length + (size_t)env->size - 1) / (size_t)env->size; /* of one rank */
     bench_component_t component;
     bench_buffers_t buffers;
     bench_report_t report;
@@ -408,7 +408,7 @@ int bench_transpose_measure(bench_env_t *env, const bench_options_t *options)
         return BENCH_EXIT_USAGE;
     }
     if (!bench_all(env->control,
-                   bench_buffers_open(&buffers, env, most_slices * (size_t)length * (size_t)length * sizeof(element_t),
+                   bench_buffers_open(&buffers, env, max_slices * (size_t)length * (size_t)length * sizeof(element_t),
                                       BENCH_MEMORY_DEVICE, NULL))) {
         return BENCH_EXIT_WRONG;
     }

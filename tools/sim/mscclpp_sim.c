@@ -177,7 +177,7 @@ static double estimate(const sim_arguments_t *arguments, const mscclpp_schedule_
 static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, uint32_t nodes, uint64_t bytes)
 {
     mscclpp_schedule_kind_t best = MSCCLPP_SCHEDULE_DIRECT;
-    double least_cost = 0;
+    double min_cost = 0;
     int kind;
 
     for (kind = 0; kind < MSCCLPP_SCHEDULE_LAST; ++kind) {
@@ -188,8 +188,8 @@ static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, 
                                   arguments->root < nodes ? arguments->root : 0, arguments->fanout, arguments->radix)) {
             const double cost = estimate(arguments, &schedule, bytes);
 
-            if (least_cost <= 0 || cost < least_cost) {
-                least_cost = cost;
+            if (min_cost <= 0 || cost < min_cost) {
+                min_cost = cost;
                 best = (mscclpp_schedule_kind_t)kind;
             }
         }
@@ -232,7 +232,7 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
         return 2;
     }
     row->bound = mscclpp_cost_bound(&row->run.figures, arguments->pattern, nodes, row->run.ranks, bytes);
-    row->least_latency = sim_least_latency(&row->run.figures, arguments->pattern, nodes);
+    row->min_latency = sim_min_latency(&row->run.figures, arguments->pattern, nodes);
     row->modelled = estimate(arguments, &row->run.schedule, bytes);
     row->is_preferred = kind == preferred_kind(arguments, nodes, bytes);
     if (!sim_simulate(&row->run, &row->result)) {

@@ -44,8 +44,8 @@ extern const char *const sim_class_names[SIM_CLASSES];
 /* The traffic on the links of one class. */
 typedef struct {
     uint64_t links;
-    double least, mean, most; /* bytes */
-    double busy;              /* the fraction of the time during which the busiest link carries bytes */
+    double min_bytes, mean_bytes, max_bytes; /* of a link */
+    double busy;                             /* the fraction of the time during which the busiest link carries bytes */
 } sim_traffic_t;
 
 typedef struct {
@@ -143,7 +143,7 @@ bool sim_heap_take(sim_heap_t *heap, sim_event_t *event);
  * network. For a gather, it is the least time to collect data from all nodes. Returns 0 if memory runs out or there is
  * one node only.
  */
-double sim_least_latency(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes);
+double sim_min_latency(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes);
 
 /* ---- Output ---- */
 
@@ -151,9 +151,9 @@ typedef struct {
     sim_run_t run;
     sim_result_t result;
     mscclpp_cost_bound_t bound;
-    double least_latency; /* by sim_least_latency, seconds */
-    double modelled;      /* by mscclpp_cost_estimate, seconds */
-    bool is_preferred;    /* the cost model prefers this algorithm */
+    double min_latency; /* by sim_min_latency, seconds */
+    double modelled;    /* by mscclpp_cost_estimate, seconds */
+    bool is_preferred;  /* the cost model prefers this algorithm */
 } sim_row_t;
 
 /*

@@ -39,7 +39,7 @@ static double broadcast_time(const mscclpp_cost_figures_t *figures, double inter
 }
 
 /* Computes the time of the fastest broadcast. For a gather or a reduction this broadcast runs in reverse. */
-double sim_least_latency(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes)
+double sim_min_latency(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes)
 {
     const bool collects = pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_REDUCE;
     /*
@@ -48,11 +48,11 @@ double sim_least_latency(const mscclpp_cost_figures_t *figures, int pattern, uin
      */
     const double send_interval = figures->overhead > figures->gap ? figures->overhead : figures->gap;
     double *times = calloc(2 * (size_t)nodes, sizeof(double));
-    double least = 0;
+    double latency = 0;
 
     if (times != NULL && nodes > 1) {
-        least = broadcast_time(figures, collects ? figures->gap : send_interval, nodes, times, times + nodes);
+        latency = broadcast_time(figures, collects ? figures->gap : send_interval, nodes, times, times + nodes);
     }
     free(times);
-    return least;
+    return latency;
 }

@@ -193,11 +193,13 @@ static void count_class(sim_traffic_t *traffic, const link_t *link, size_t count
     size_t i;
 
     for (i = 0; i < count; ++i) {
-        const double total = traffic->mean * (double)traffic->links + link[i].bytes, busy = link[i].bytes / rate / time;
+        const double total = traffic->mean_bytes * (double)traffic->links + link[i].bytes,
+                     busy = link[i].bytes / rate / time;
 
-        traffic->least = traffic->links == 0 || link[i].bytes < traffic->least ? link[i].bytes : traffic->least;
-        traffic->most = fmax(traffic->most, link[i].bytes);
-        traffic->mean = total / (double)++traffic->links;
+        traffic->min_bytes =
+            traffic->links == 0 || link[i].bytes < traffic->min_bytes ? link[i].bytes : traffic->min_bytes;
+        traffic->max_bytes = fmax(traffic->max_bytes, link[i].bytes);
+        traffic->mean_bytes = total / (double)++traffic->links;
         traffic->busy = fmax(traffic->busy, busy);
     }
 }

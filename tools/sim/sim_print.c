@@ -90,8 +90,8 @@ void sim_print_traffic(FILE *out, const sim_row_t *row)
 
         if (traffic->links > 0) {
             fprintf(out, "#   %-9s %llu links, bytes: %.0f to %.0f, mean %.0f; the busiest %.1f%% of the time\n",
-                    sim_class_names[i], (unsigned long long)traffic->links, traffic->least, traffic->most,
-                    traffic->mean, 100 * traffic->busy);
+                    sim_class_names[i], (unsigned long long)traffic->links, traffic->min_bytes, traffic->max_bytes,
+                    traffic->mean_bytes, 100 * traffic->busy);
         }
     }
 }
@@ -110,8 +110,8 @@ static void print_traffic_json(FILE *out, const sim_result_t *result)
             fprintf(out,
                     "%s\"%s\": {\"links\": %llu, \"least_bytes\": %.0f, \"mean_bytes\": %.1f, \"most_bytes\": %.0f, "
                     "\"busiest\": %.6f}",
-                    separator, sim_class_names[i], (unsigned long long)traffic->links, traffic->least, traffic->mean,
-                    traffic->most, traffic->busy);
+                    separator, sim_class_names[i], (unsigned long long)traffic->links, traffic->min_bytes,
+                    traffic->mean_bytes, traffic->max_bytes, traffic->busy);
             separator = ", ";
         }
     }
@@ -141,7 +141,7 @@ void sim_print_json(FILE *out, const sim_row_t *rows, size_t count)
         fprintf(out, "\"seconds\": %.12g, \"first_seconds\": %.12g, \"model_seconds\": %.12g, \"chosen\": %s, ",
                 result->time, result->first_end, row->modelled, row->is_preferred ? "true" : "false");
         fprintf(out, "\"log2_steps_seconds\": %.12g, \"least_latency_seconds\": %.12g, \"rails_seconds\": %.12g,\n   ",
-                row->bound.steps, row->least_latency, row->bound.rails);
+                row->bound.steps, row->min_latency, row->bound.rails);
         fprintf(out, "\"messages\": %llu, \"events\": %llu, \"planes\": %u, \"one_node_for_all\": %s, ",
                 (unsigned long long)result->messages, (unsigned long long)result->events, result->planes,
                 result->is_one_for_all ? "true" : "false");

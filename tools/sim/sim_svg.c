@@ -27,7 +27,7 @@ enum { COLOURS = sizeof(colours) / sizeof(colours[0]) };
 /* A chart with logarithmic axes. */
 typedef struct {
     FILE *out;
-    double least_x, most_x, least_y, most_y; /* logarithms to base 10 */
+    double min_x, max_x, min_y, max_y; /* logarithms to base 10 */
     bool by_bytes;
 } chart_t;
 
@@ -44,12 +44,12 @@ static double bound_of(const sim_row_t *row)
 
 static double x_pixel(const chart_t *chart, double x)
 {
-    return PLOT_LEFT + PLOT_WIDTH * (x - chart->least_x) / (chart->most_x - chart->least_x);
+    return PLOT_LEFT + PLOT_WIDTH * (x - chart->min_x) / (chart->max_x - chart->min_x);
 }
 
 static double y_pixel(const chart_t *chart, double y)
 {
-    return PLOT_TOP + PLOT_HEIGHT * (chart->most_y - y) / (chart->most_y - chart->least_y);
+    return PLOT_TOP + PLOT_HEIGHT * (chart->max_y - y) / (chart->max_y - chart->min_y);
 }
 
 /* Prints a number of bytes with a suffix: the largest unit that divides the number. */
@@ -76,23 +76,23 @@ static void fit_axes(chart_t *chart, const sim_row_t *rows, size_t count)
 {
     size_t i;
 
-    chart->least_x = chart->least_y = INFINITY;
-    chart->most_x = chart->most_y = -INFINITY;
+    chart->min_x = chart->min_y = INFINITY;
+    chart->max_x = chart->max_y = -INFINITY;
     for (i = 0; i < count; ++i) {
         const double x = x_of(&rows[i], chart->by_bytes), bound = bound_of(&rows[i]);
         const double time_log = rows[i].result.time > 0 ? log10(rows[i].result.time) : MIN_POWER;
         const double lower_log = bound > 0 && log10(bound) < time_log ? log10(bound) : time_log;
 
-        chart->least_x = x < chart->least_x ? x : chart->least_x;
-        chart->most_x = x > chart->most_x ? x : chart->most_x;
-        chart->least_y = lower_log < chart->least_y ? lower_log : chart->least_y;
-        chart->most_y = time_log > chart->most_y ? time_log : chart->most_y;
+        chart->min_x = x < chart->min_x ? x : chart->min_x;
+        chart->max_x = x > chart->max_x ? x : chart->max_x;
+        chart->min_y = lower_log < chart->min_y ? lower_log : chart->min_y;
+        chart->max_y = time_log > chart->max_y ? time_log : chart->max_y;
     }
-    chart->least_y = floor(chart->least_y);
-    chart->most_y = ceil(chart->most_y) > chart->least_y ? ceil(chart->most_y) : chart->least_y + 1;
-    if (!(chart->most_x > chart->least_x)) {
-        chart->least_x -= 0.5;
-        chart->most_x += 0.5;
+    chart->min_y = floor(chart->min_y);
+    chart->max_y = ceil(chart->max_y) > chart->min_y ? ceil(chart->max_y) : chart->min_y + 1;
+    if (!(chart->max_x > chart->min_x)) {
+        chart->min_x -= 0.5;
+        chart->max_x += 0.5;
     }
 }
 
@@ -111,7 +111,7 @@ static void draw_axes(const chart_t *chart, const sim_row_t *rows, size_t count,
     fprintf(chart->out, "<text x=\"%d\" y=\"24\" font-weight=\"bold\">%s</text>\n", PLOT_LEFT, title);
     fprintf(chart->out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#888888\"/>\n",
             PLOT_LEFT, PLOT_TOP, PLOT_WIDTH, PLOT_HEIGHT);
-    for (power = (int)chart->least_y; power <= (int)chart->most_y; ++power) {
+    for (power = (int)chart->min_y; power <= (int)chart->max_y; ++power) {
         fprintf(chart->out, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"#dddddd\"/>", PLOT_LEFT,
                 y_pixel(chart, power), PLOT_LEFT + PLOT_WIDTH, y_pixel(chart, power));
         fprintf(chart->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", PLOT_LEFT - 6,

@@ -55,7 +55,7 @@ enum {
     ROOT = 256,
     STEPS,
     CHUNKS,
-    MOST_CHUNKS,
+    MAX_CHUNKS,
     TIME_LIMIT,
     NO_SEARCH,
     BOUNDS,
@@ -75,7 +75,7 @@ static const struct option option_table[] = {{"topology", required_argument, NUL
                                              {"root", required_argument, NULL, ROOT},
                                              {"steps", required_argument, NULL, STEPS},
                                              {"chunks", required_argument, NULL, CHUNKS},
-                                             {"most-chunks", required_argument, NULL, MOST_CHUNKS},
+                                             {"most-chunks", required_argument, NULL, MAX_CHUNKS},
                                              {"time-limit", required_argument, NULL, TIME_LIMIT},
                                              {"no-search", no_argument, NULL, NO_SEARCH},
                                              {"discover", no_argument, NULL, DISCOVER},
@@ -124,16 +124,16 @@ static void interrupt(int number)
  * Parses the value of an option, a whole number from `least` to `most`. If it is not, prints a message and returns
  * false.
  */
-static bool parse_number(const char *option, const char *text, long least, long most, int *number_p)
+static bool parse_number(const char *option, const char *text, long min, long max, int *number_p)
 {
     char *end = NULL;
     long number;
 
     errno = 0;
     number = strtol(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number < least || number > most) {
-        fprintf(stderr, "mscclpp_synth: %s is \"%s\"; allowed are whole numbers from %ld to %ld\n", option, text, least,
-                most);
+    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number < min || number > max) {
+        fprintf(stderr, "mscclpp_synth: %s is \"%s\"; allowed are whole numbers from %ld to %ld\n", option, text, min,
+                max);
         return false;
     }
     *number_p = (int)number;
@@ -196,8 +196,8 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
         case CHUNKS:
             ok = parse_number("--chunks", optarg, 1, SYNTH_MAX_CHUNKS, &options->chunks);
             break;
-        case MOST_CHUNKS:
-            ok = parse_number("--most-chunks", optarg, 1, SYNTH_MAX_CHUNKS, &options->most_chunks);
+        case MAX_CHUNKS:
+            ok = parse_number("--most-chunks", optarg, 1, SYNTH_MAX_CHUNKS, &options->max_chunks);
             break;
         case TIME_LIMIT:
             ok = parse_seconds(optarg, &options->seconds);
@@ -486,14 +486,14 @@ int main(int argc, char **argv)
         return SYNTH_TOOL_USAGE;
     }
     /* Without --most-chunks, each method has its own limit. */
-    arguments.options.tree_chunks = arguments.options.most_chunks != 0 ? arguments.options.most_chunks : TREE_CHUNKS;
+    arguments.options.tree_chunks = arguments.options.max_chunks != 0 ? arguments.options.max_chunks : TREE_CHUNKS;
     arguments.options.closed_chunks =
-        arguments.options.most_chunks != 0 ? arguments.options.most_chunks : SYNTH_MAX_CHUNKS;
-    if (arguments.options.most_chunks == 0) {
-        arguments.options.most_chunks = topology->ranks > DEFAULT_CHUNKS ? topology->ranks : DEFAULT_CHUNKS;
+        arguments.options.max_chunks != 0 ? arguments.options.max_chunks : SYNTH_MAX_CHUNKS;
+    if (arguments.options.max_chunks == 0) {
+        arguments.options.max_chunks = topology->ranks > DEFAULT_CHUNKS ? topology->ranks : DEFAULT_CHUNKS;
     }
-    if (arguments.options.chunks > arguments.options.most_chunks) {
-        arguments.options.most_chunks = arguments.options.chunks;
+    if (arguments.options.chunks > arguments.options.max_chunks) {
+        arguments.options.max_chunks = arguments.options.chunks;
     }
     if (arguments.uses_no_cache) {
         arguments.options.cache = NULL;

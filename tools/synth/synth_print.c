@@ -46,17 +46,17 @@ static const char *fraction_text(synth_rational_t value, char *text, size_t size
 /* Prints the summary of a topology: its ranks, links, groups and diameter. */
 static void print_head(FILE *out, const synth_topology_t *topology)
 {
-    int least_capacity = 1 << 30, most_capacity = 0;
+    int min_capacity = 1 << 30, max_capacity = 0;
 
     for (int i = 0; i < topology->link_count; ++i) {
-        least_capacity = topology->links[i].capacity < least_capacity ? topology->links[i].capacity : least_capacity;
-        most_capacity = topology->links[i].capacity > most_capacity ? topology->links[i].capacity : most_capacity;
+        min_capacity = topology->links[i].capacity < min_capacity ? topology->links[i].capacity : min_capacity;
+        max_capacity = topology->links[i].capacity > max_capacity ? topology->links[i].capacity : max_capacity;
     }
     print_plain(out, topology->name);
     fprintf(out, ": %d ranks on %d node%s, %d links of %d", topology->ranks, topology->node_count,
-            topology->node_count == 1 ? "" : "s", topology->link_count, least_capacity);
-    if (most_capacity > least_capacity) {
-        fprintf(out, " to %d", most_capacity);
+            topology->node_count == 1 ? "" : "s", topology->link_count, min_capacity);
+    if (max_capacity > min_capacity) {
+        fprintf(out, " to %d", max_capacity);
     }
     fprintf(out, ", %d group%s, diameter %d\n", topology->group_count, topology->group_count == 1 ? "" : "s",
             synth_topology_diameter(topology));
@@ -235,9 +235,9 @@ static void print_front_json(FILE *out, const synth_topology_t *topology, synth_
     synth_tool_string(out, topology->name);
     fprintf(out, ", \"ranks\": %d, \"collective\": \"%s\", \"root\": %d,\n", topology->ranks,
             synth_collective_names[collective], options->root);
-    fprintf(out, "  \"least_steps\": %d, \"least_ratio\": [%lld, %lld], \"least_by\": \"%s\",\n", front->least_steps,
-            (long long)front->least_ratio.num, (long long)front->least_ratio.den,
-            front->least_by != NULL ? front->least_by : "");
+    fprintf(out, "  \"least_steps\": %d, \"least_ratio\": [%lld, %lld], \"least_by\": \"%s\",\n", front->min_steps,
+            (long long)front->min_ratio.num, (long long)front->min_ratio.den,
+            front->min_ratio_by != NULL ? front->min_ratio_by : "");
     fprintf(out, "  \"seconds\": %.3f, \"stopped\": %s, \"complete\": %s,\n", seconds,
             front->stopped ? "true" : "false", front->complete ? "true" : "false");
     fprintf(out, "  \"send\": [\"chunk\", \"from\", \"to\", \"step\", \"adds\"],\n  \"front\": [");
@@ -251,7 +251,7 @@ static void print_front_json(FILE *out, const synth_topology_t *topology, synth_
 void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collective_t collective,
                       const synth_options_t *options, const synth_front_t *front, double seconds, bool json)
 {
-    char ratio[64], bound[64], least[64];
+    char ratio[64], bound[64], ratio_bound[64];
 
     if (json) {
         print_front_json(out, topology, collective, options, front, seconds);
@@ -259,8 +259,9 @@ void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collect
     }
     print_head(out, topology);
     fprintf(out, "%s: at least %d step%s, and %s rounds for each chunk (%s)\n", synth_collective_names[collective],
-            front->least_steps, front->least_steps == 1 ? "" : "s",
-            fraction_text(front->least_ratio, least, sizeof(least)), front->least_by != NULL ? front->least_by : "");
+            front->min_steps, front->min_steps == 1 ? "" : "s",
+            fraction_text(front->min_ratio, ratio_bound, sizeof(ratio_bound)),
+            front->min_ratio_by != NULL ? front->min_ratio_by : "");
     if (front->count > 0) {
         fprintf(out, "  %6s %6s %6s  %-13s %-10s %-28s %8s\n", "chunks", "steps", "rounds", "rounds/chunks", "", "by",
                 "seconds");

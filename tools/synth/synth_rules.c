@@ -66,14 +66,14 @@ static bool keep_others(FILE *old, FILE *out, synth_collective_t collective, int
  * Returns the largest message of a plan as rules count it. Plans count all blocks of the collective; rules count the
  * bytes of one block, except for all-reduce.
  */
-static uint64_t most_bytes(const synth_candidate_t *candidate)
+static uint64_t max_bytes(const synth_candidate_t *candidate)
 {
-    const uint64_t most_of_rules = (uint64_t)1 << 40; /* the largest size that a rule may have */
+    const uint64_t max_of_rules = (uint64_t)1 << 40; /* the largest size that a rule may have */
     bool has_blocks = candidate->schedule->collective != SYNTH_ALLREDUCE;
-    uint64_t most_of_plan =
-        has_blocks ? candidate->range.most / (uint64_t)candidate->schedule->ranks : candidate->range.most;
+    uint64_t max_of_plan =
+        has_blocks ? candidate->range.max_bytes / (uint64_t)candidate->schedule->ranks : candidate->range.max_bytes;
 
-    return most_of_plan < most_of_rules ? most_of_plan : most_of_rules;
+    return max_of_plan < max_of_rules ? max_of_plan : max_of_rules;
 }
 
 /* Compares candidates by the largest message that they are the fastest for, for qsort. */
@@ -81,7 +81,7 @@ static int by_size(const void *left, const void *right)
 {
     const synth_candidate_t *const *a = left, *const *b = right;
 
-    return ((*a)->range.most > (*b)->range.most) - ((*a)->range.most < (*b)->range.most);
+    return ((*a)->range.max_bytes > (*b)->range.max_bytes) - ((*a)->range.max_bytes < (*b)->range.max_bytes);
 }
 
 /*
@@ -102,20 +102,20 @@ static void write_rules(const synth_candidate_t *candidates, int count, const sy
     }
     qsort(used, (size_t)used_count, sizeof(used[0]), by_size);
     for (int device = 0; device < 2; ++device) {
-        uint64_t most_before = 0;
+        uint64_t max_before = 0;
 
         for (int i = 0; i < used_count; ++i) {
-            uint64_t most_bytes_of_plan = most_bytes(used[i]);
+            uint64_t max_bytes_of_plan = max_bytes(used[i]);
             char name[96], prefix[96];
 
-            if (most_bytes_of_plan == most_before) {
+            if (max_bytes_of_plan == max_before) {
                 continue; /* the previous rule serves all its messages, or it has only empty messages */
             }
-            most_before = most_bytes_of_plan;
+            max_before = max_bytes_of_plan;
             write_prefix(used[i]->schedule->collective, used[i]->schedule->ranks, device, prefix, sizeof(prefix));
             synth_tool_plan_name(used[i], plan_options, name, sizeof(name));
             fprintf(out, "%sbytes<=%" PRIu64 " in_place=%s algorithm=plan:%s # model: %.3f us and %.9f us a byte\n",
-                    prefix, most_bytes_of_plan, plan_options->in_place ? "yes" : "no", name, used[i]->fixed,
+                    prefix, max_bytes_of_plan, plan_options->in_place ? "yes" : "no", name, used[i]->fixed,
                     used[i]->slope);
         }
     }

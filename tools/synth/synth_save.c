@@ -9,7 +9,7 @@
 #include "tools/synth/lib/lower.h"
 #include "tools/synth/synth_tool.h"
 
-enum { MOST_UNUSED = 1024 }; /* a schedule that is the fastest for no size becomes a plan only up to this many sends */
+enum { MAX_UNUSED = 1024 }; /* a schedule that is the fastest for no size becomes a plan only up to this many sends */
 
 /* Prints why a file could not be written (errno). Returns false, so that the caller can return it. */
 static bool report_errno(const char *path)
@@ -67,7 +67,7 @@ static bool write_plan(const char *path, const char *text, size_t size)
 static bool save_plan(const char *folder, const synth_topology_t *topology, const synth_candidate_t *candidate,
                       const synth_plan_options_t *plan_options, FILE *messages)
 {
-    const synth_range_t all_sizes = {.is_used = true, .most = UINT64_MAX}, *range = &candidate->range;
+    const synth_range_t all_sizes = {.is_used = true, .max_bytes = UINT64_MAX}, *range = &candidate->range;
     synth_lowering_t lowering = {.manner = candidate->manner,
                                  .in_place = plan_options->in_place,
                                  .instances = plan_options->instances,
@@ -97,10 +97,10 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
                 "; the format has no name for the collective, so its results were replayed on the schedule only");
     } else if (!range->is_used) {
         fprintf(messages, "; others are faster for every size");
-    } else if (range->most == UINT64_MAX) {
-        fprintf(messages, "; for messages of %" PRIu64 " bytes and more", range->least);
+    } else if (range->max_bytes == UINT64_MAX) {
+        fprintf(messages, "; for messages of %" PRIu64 " bytes and more", range->min_bytes);
     } else {
-        fprintf(messages, "; for messages of %" PRIu64 " to %" PRIu64 " bytes", range->least, range->most);
+        fprintf(messages, "; for messages of %" PRIu64 " to %" PRIu64 " bytes", range->min_bytes, range->max_bytes);
     }
     fputc('\n', messages);
     return true;
@@ -187,7 +187,7 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
     }
     count = synth_candidates(topology, front, plan_options->in_place, plan_options->instances, candidate);
     for (int i = 0; i < count; ++i) {
-        if (!candidate[i].range.is_used && candidate[i].schedule->send_count > MOST_UNUSED) {
+        if (!candidate[i].range.is_used && candidate[i].schedule->send_count > MAX_UNUSED) {
             continue; /* the proof would take long, and no call uses the plan */
         }
         ok = save_or_replace(folder, topology, candidate, count, i, saved, plan_options, messages) && ok;

@@ -13,7 +13,7 @@ enum { TRIALS = 9 };
 /*
  * The least latency, in seconds. If only the bandwidth matters, the search would otherwise reduce the times for ever.
  */
-#define LEAST_LATENCY 1e-9
+#define MIN_LATENCY 1e-9
 
 double tune_fit_model(const mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards, uint64_t bytes)
 {
@@ -78,7 +78,7 @@ double tune_fit(mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards
             const mscclpp_cost_figures_t trial = scale_figures(figures, pow(step, i / 3 - 1), pow(step, i % 3 - 1));
             const double trial_error = mean_square_error(&trial, nodes, shards, points, count);
 
-            if (trial_error < step_error && trial.latency >= LEAST_LATENCY) {
+            if (trial_error < step_error && trial.latency >= MIN_LATENCY) {
                 step_error = trial_error;
                 best = trial;
             }

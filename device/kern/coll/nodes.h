@@ -378,7 +378,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, common);
-    const uint64_t tiles = (args->most + args->tile - 1) / args->tile;
+    const uint64_t tiles = (args->largest_block + args->tile - 1) / args->tile;
     mscclpp_dev_coll_nodes_state_t state;
     mscclpp_dev_coll_nodes_turn_t turn;
     uint64_t flushes[MSCCLPP_DEV_COLL_NODES_WINDOW_SETS * MSCCLPP_DEV_COLL_NODES_WINDOW];

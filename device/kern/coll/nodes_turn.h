@@ -458,7 +458,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_pitch(const mscclpp_dev_coll_nodes_s
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const uint64_t blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(args->pattern, args->nodes.largest_node, args->nodes.shards);
-    const uint64_t bytes_left = args->most - turn->begin;
+    const uint64_t bytes_left = args->largest_block - turn->begin;
 
     return MSCCLPP_DEV_COLL_NODES_HEAD(blocks) +
            blocks * mscclpp_dev_coll_nodes_padded(bytes_left < args->tile ? bytes_left : args->tile);

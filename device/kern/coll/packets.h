@@ -60,7 +60,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
 {
     const mscclpp_dev_args_t *args = &coll->common;
     const uint32_t threads = ctx->nblocks * ctx->nthreads, thread = ctx->block * ctx->nthreads + ctx->tid;
-    const uint32_t most_units = (uint32_t)mscclpp_dev_units(blocks != NULL ? blocks->most : args->bytes);
+    const uint32_t max_units = (uint32_t)mscclpp_dev_units(blocks != NULL ? blocks->largest_block : args->bytes);
     const uint32_t grain = MSCCLPP_DEV_WARP; /* whole warps, so that all threads of a warp take the same branches */
     /*
      * In a scan, one thread handles a unit for all peers. If the scan is in place, this thread reads the unit for all
@@ -69,9 +69,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
     const bool overwrites =
         coll->pattern == MSCCLPP_DEV_SCAN || coll->pattern == MSCCLPP_DEV_EXSCAN ||
         (coll->in_place != 0 && (coll->pattern == MSCCLPP_DEV_ALLTOALL || coll->pattern == MSCCLPP_DEV_REDUCE_SCATTER));
-    const uint32_t wanted_threads = overwrites        ? threads
-                                    : most_units == 0 ? grain
-                                                      : (most_units + grain - 1) / grain * grain;
+    const uint32_t wanted_threads = overwrites       ? threads
+                                    : max_units == 0 ? grain
+                                                     : (max_units + grain - 1) / grain * grain;
 
     packets->coll = coll;
     packets->blocks = blocks;

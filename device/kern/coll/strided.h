@@ -51,10 +51,10 @@ MSCCLPP_DEV void mscclpp_dev_strided_segment(char *to, const char *from, uint64_
 MSCCLPP_DEV uint64_t mscclpp_dev_strided_lanes(uint64_t items, uint32_t width, uint64_t threads)
 {
     const uint64_t batches = width == 16 ? items / MSCCLPP_DEV_STRIDED_BATCH : 0;
-    const uint64_t most_lanes = batches >= MSCCLPP_DEV_STRIDED_LANES ? batches : items;
+    const uint64_t max_lanes = batches >= MSCCLPP_DEV_STRIDED_LANES ? batches : items;
     uint64_t lanes = 1;
 
-    while (2 * lanes <= most_lanes && 2 * lanes <= threads) {
+    while (2 * lanes <= max_lanes && 2 * lanes <= threads) {
         lanes *= 2;
     }
     return lanes;

@@ -264,7 +264,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, common);
-    uint64_t barriers = barriers_before, largest = args->most;
+    uint64_t barriers = barriers_before, largest = args->largest_block;
     mscclpp_dev_coll_turn_t turn, next;
 
     mscclpp_dev_enter(ctx, common);

@@ -101,7 +101,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_brief(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 {
     const mscclpp_dev_plan_step_t *step = copy->steps;
     const mscclpp_dev_plan_item_t *items =
-        (const mscclpp_dev_plan_item_t *)(const void *)(copy->steps + args->most_steps);
+        (const mscclpp_dev_plan_item_t *)(const void *)(copy->steps + args->max_steps);
     uint32_t unit, units;
 
     for (; step->code != MSCCLPP_DEV_PLAN_END; ++step) {

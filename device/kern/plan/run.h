@@ -271,15 +271,15 @@ MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_prepare(const mscclpp_de
         return program;
     }
     program.steps = copy->steps;
-    program.items = (const mscclpp_dev_plan_item_t *)(const void *)(program.steps + args->most_steps);
-    program.links = (const mscclpp_dev_plan_link_t *)(const void *)(program.items + args->most_items);
+    program.items = (const mscclpp_dev_plan_item_t *)(const void *)(program.steps + args->max_steps);
+    program.links = (const mscclpp_dev_plan_link_t *)(const void *)(program.items + args->max_items);
     program.slices = copy->slices;
     program.spans = copy->spans;
-    for (i = ctx->tid; i < args->most_items; i += ctx->nthreads) {
+    for (i = ctx->tid; i < args->max_items; i += ctx->nthreads) {
         copy->spans[i] = mscclpp_dev_plan_span_of(args, &program.items[i], flag);
     }
     /* Begins with the last thread, which has no item if the program is short. */
-    for (i = ctx->nthreads - 1 - ctx->tid; i < args->most_steps; i += ctx->nthreads) {
+    for (i = ctx->nthreads - 1 - ctx->tid; i < args->max_steps; i += ctx->nthreads) {
         copy->slices[i] = mscclpp_dev_plan_slice_outside_loop(args, &program.steps[i]);
     }
     return program;

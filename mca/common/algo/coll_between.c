@@ -137,7 +137,7 @@ static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t 
                             mscclpp_coll_choice_t *choice)
 {
     const tiles_t *best = &tile_algos[0];
-    double least = estimate_tiles(input, coll, block_bytes, best);
+    double min_time = estimate_tiles(input, coll, block_bytes, best);
     size_t i;
 
     for (i = 0; i < TILE_ALGOS; ++i) {
@@ -148,9 +148,9 @@ static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t 
             break;
         }
         if (can_go(input, coll, tiles) && may_choose(input, tiles) &&
-            estimate_tiles(input, coll, block_bytes, tiles) < least) {
+            estimate_tiles(input, coll, block_bytes, tiles) < min_time) {
             best = tiles;
-            least = estimate_tiles(input, coll, block_bytes, tiles);
+            min_time = estimate_tiles(input, coll, block_bytes, tiles);
         }
     }
     if (shape_nodes_tiles(input, coll, block_bytes, best->exchange, choice)) {

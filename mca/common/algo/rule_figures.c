@@ -13,9 +13,9 @@ _Static_assert(MSCCLPP_RULE_TRANSPORTS == MSCCLPP_COST_TRANSPORTS, "each transpo
 /* The numbers of a line, in the order in which they are written: microseconds, and 10^9 bytes a second. */
 static const struct {
     const char *key;
-    size_t offset;      /* of the field in mscclpp_rule_figures_t, bytes */
-    double unit;        /* what a number is multiplied by */
-    double least, most; /* the allowed numbers */
+    size_t offset;   /* of the field in mscclpp_rule_figures_t, bytes */
+    double unit;     /* what a number is multiplied by */
+    double min, max; /* the allowed numbers */
 } numbers[] = {
     {"latency=", offsetof(mscclpp_rule_figures_t, latency), 1e-6, 0, 1e6},
     {"overhead=", offsetof(mscclpp_rule_figures_t, overhead), 1e-6, 0, 1e6},
@@ -50,9 +50,9 @@ static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figure
     char what[32], allowed[64], *end = NULL;
     const double value = strtod(text, &end);
 
-    if (end == text || *end != '\0' || !(value >= numbers[i].least && value <= numbers[i].most)) {
+    if (end == text || *end != '\0' || !(value >= numbers[i].min && value <= numbers[i].max)) {
         (void)snprintf(what, sizeof(what), "%.*s", (int)strlen(numbers[i].key) - 1, numbers[i].key);
-        (void)snprintf(allowed, sizeof(allowed), "a number from %g to %g", numbers[i].least, numbers[i].most);
+        (void)snprintf(allowed, sizeof(allowed), "a number from %g to %g", numbers[i].min, numbers[i].max);
         return refuse(fault, what, text, allowed);
     }
     *(double *)(void *)((char *)figures + numbers[i].offset) = value * numbers[i].unit;

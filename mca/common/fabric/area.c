@@ -30,7 +30,7 @@
 static uint64_t shortest_message(const mscclpp_fabric_t *fabric, mscclpp_dev_pattern_t pattern)
 {
     const uint64_t blocks =
-        MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, (uint64_t)fabric->nodes.most, (uint64_t)fabric->nodes.shards);
+        MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, (uint64_t)fabric->nodes.largest_node, (uint64_t)fabric->nodes.shards);
 
     return MSCCLPP_DEV_COLL_NODES_HEAD(blocks) + blocks * MSCCLPP_DEV_UNIT;
 }

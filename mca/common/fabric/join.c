@@ -63,7 +63,7 @@ const mscclpp_nodes_t *mscclpp_fabric_nodes(const mscclpp_fabric_t *fabric)
 
 bool mscclpp_fabric_can_join(const mscclpp_fabric_t *fabric, bool needs_packets)
 {
-    const bool all_have_connections = fabric->nodes.shards == fabric->nodes.most;
+    const bool all_have_connections = fabric->nodes.shards == fabric->nodes.largest_node;
     const bool is_right_memory = fabric->gpu->twin || fabric->place == MSCCLPP_PLACE_DEVICE;
 
     return all_have_connections && is_right_memory && (fabric->has_packets || !needs_packets);

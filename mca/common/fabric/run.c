@@ -164,7 +164,7 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
 {
     input->nodes = (uint32_t)fabric->nodes.count;
     input->shards = (uint32_t)fabric->nodes.shards;
-    input->max_node_ranks = (uint32_t)fabric->nodes.most;
+    input->max_node_ranks = (uint32_t)fabric->nodes.largest_node;
     input->hosts_can_meet = fabric->group->ctrl != NULL;
     input->is_one_host = fabric->ops != NULL && fabric->ops->within_host;
     input->transport = fabric->ops != NULL ? fabric->ops->name : NULL;
@@ -252,7 +252,7 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
     kernel_args->node = (uint32_t)fabric->nodes.node;
     kernel_args->nnodes = (uint32_t)fabric->nodes.count;
     kernel_args->shards = (uint32_t)fabric->nodes.shards;
-    kernel_args->largest_node = (uint32_t)fabric->nodes.most;
+    kernel_args->largest_node = (uint32_t)fabric->nodes.largest_node;
     kernel_args->fanout = (uint32_t)fabric->config.nodes_fanout;
     kernel_args->doubling = fabric->doubling.kernel;
     kernel_args->halving = fabric->halving.kernel;
@@ -431,7 +431,7 @@ static void note_rounds(mscclpp_fabric_t *fabric, const mscclpp_dev_coll_nodes_a
         .root = MSCCLPP_DEV_COLL_ROOTED(args->pattern) ? (uint32_t)fabric->nodes.node_of[args->root] : 0,
         .pattern = args->pattern,
         .rounds = args->radix != 0 ? mscclpp_dev_rounds_count((uint32_t)fabric->nodes.count, args->radix) : 0};
-    fabric->pitch = units * MSCCLPP_DEV_COLL_NODES_BLOCKS(args->pattern, (uint32_t)fabric->nodes.most, shards);
+    fabric->pitch = units * MSCCLPP_DEV_COLL_NODES_BLOCKS(args->pattern, (uint32_t)fabric->nodes.largest_node, shards);
     fabric->carries = !one_owner_carries || fabric->first_flag % shards == (uint32_t)fabric->nodes.rank;
 }
 
@@ -476,7 +476,7 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
                                                .node = (uint32_t)fabric->nodes.node,
                                                .root = (uint32_t)fabric->nodes.node_of[args->root]};
     note_rounds(fabric, args);
-    status = run_with_proxy(fabric, launch, what, args->most);
+    status = run_with_proxy(fabric, launch, what, args->largest_block);
     if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);
     }

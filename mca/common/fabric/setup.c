@@ -226,7 +226,7 @@ static void report_choice(const mscclpp_fabric_t *fabric)
 
     mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
                 "%s: inter-node transport %s: %d nodes of %d to %d ranks, partial results in %s memory", oob->label,
-                fabric->ops->name, fabric->nodes.count, fabric->nodes.shards, fabric->nodes.most,
+                fabric->ops->name, fabric->nodes.count, fabric->nodes.shards, fabric->nodes.largest_node,
                 fabric->tokens.on_device ? "device" : "pinned host");
 }
 

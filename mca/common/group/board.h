@@ -49,13 +49,13 @@ typedef struct {
     mscclpp_board_asked_t asked;
     mscclpp_gpu_handle_t in;
     mscclpp_gpu_handle_t out;
-    uint32_t exportable; /* 0: the handles are not valid, and the call goes through the scratch */
-    uint32_t in_place;   /* `out` is the same allocation and offset as `in` */
-    uint32_t has_in;     /* 0 if no peer uses this rank's `in` */
-    uint32_t has_out;    /* 0 if no peer uses this rank's `out` */
-    uint64_t most;       /* size in bytes of the largest block that the rank sends or receives */
-    uint32_t strided;    /* layout of the blocks: MSCCLPP_BOARD_NO_RUNS, _HOLES or _DENSE */
-    uint64_t epochs;     /* if the rank has a larger scratch: the maximum flag of the packets in it */
+    uint32_t exportable;    /* 0: the handles are not valid, and the call goes through the scratch */
+    uint32_t in_place;      /* `out` is the same allocation and offset as `in` */
+    uint32_t has_in;        /* 0 if no peer uses this rank's `in` */
+    uint32_t has_out;       /* 0 if no peer uses this rank's `out` */
+    uint64_t largest_block; /* size in bytes of the largest block that the rank sends or receives */
+    uint32_t strided;       /* layout of the blocks: MSCCLPP_BOARD_NO_RUNS, _HOLES or _DENSE */
+    uint64_t epochs;        /* if the rank has a larger scratch: the maximum flag of the packets in it */
 } mscclpp_board_buffers_t;
 
 /* The factor of the call's number in the word that reports a failed call. It is larger than every negated status. */

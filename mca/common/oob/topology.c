@@ -141,10 +141,10 @@ bool mscclpp_nodes_map(mscclpp_nodes_t *nodes, int size, int rank, int ranks_per
         return false;
     }
     nodes->node = nodes->node_of[rank];
-    nodes->shards = nodes->most = sizes[0];
+    nodes->shards = nodes->largest_node = sizes[0];
     for (i = 0; i < nodes->count; ++i) {
         nodes->shards = sizes[i] < nodes->shards ? sizes[i] : nodes->shards;
-        nodes->most = sizes[i] > nodes->most ? sizes[i] : nodes->most;
+        nodes->largest_node = sizes[i] > nodes->largest_node ? sizes[i] : nodes->largest_node;
         sizes[i] = 0; /* from here on: how many of the node's ranks the next loop has seen */
     }
     for (i = 0; i < size; ++i) {

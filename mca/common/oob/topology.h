@@ -10,18 +10,18 @@
 
 /* The nodes of a communicator. They are numbered in the order of their lowest ranks. */
 typedef struct {
-    int count;     /* number of nodes */
-    int shards;    /* the smallest number of ranks on a node; a message has this many shards */
-    int most;      /* the largest number of ranks on a node */
-    bool one_host; /* all ranks are on one host: if there are several nodes, they are imitated */
-    int *node_of;  /* by rank: number of the rank's node */
-    int *owners;   /* by node: the rank that has the same number on that node as this rank has on its own; -1 if
-                      there is none */
-    int *leaders;  /* by rank r: the lowest rank that r knows to be on its node; filled in by the caller */
-    int *work;     /* one word per rank, for temporary use by the functions below */
-    int node;      /* number of this rank's node */
-    int size;      /* number of ranks on this rank's node */
-    int rank;      /* this rank's number on its node */
+    int count;        /* number of nodes */
+    int shards;       /* the smallest number of ranks on a node; a message has this many shards */
+    int largest_node; /* the largest number of ranks on a node */
+    bool one_host;    /* all ranks are on one host: if there are several nodes, they are imitated */
+    int *node_of;     /* by rank: number of the rank's node */
+    int *owners;      /* by node: the rank that has the same number on that node as this rank has on its own; -1 if
+                         there is none */
+    int *leaders;     /* by rank r: the lowest rank that r knows to be on its node; filled in by the caller */
+    int *work;        /* one word per rank, for temporary use by the functions below */
+    int node;         /* number of this rank's node */
+    int size;         /* number of ranks on this rank's node */
+    int rank;         /* this rank's number on its node */
     int members[MSCCLPP_DEV_MAX_RANKS]; /* the ranks of this rank's node, ascending; only the first
                                            MSCCLPP_DEV_MAX_RANKS if the node has too many for kernels */
 } mscclpp_nodes_t;

@@ -27,7 +27,7 @@ static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vot
     int rank, culprit = -1;
 
     vote_p->all = vote_p->none_gave_up = true;
-    vote_p->most = 0;
+    vote_p->max_number = 0;
     for (rank = 0; rank < size; ++rank) {
         vote_p->none_gave_up = vote_p->none_gave_up && (ballots[rank].flags & FLAG_GIVES_UP) == 0;
     }
@@ -44,7 +44,7 @@ static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vot
             culprit = rank;
         }
         vote_p->all = vote_p->all && (ballots[rank].flags & FLAG_SET) != 0;
-        vote_p->most = ballots[rank].number > vote_p->most ? ballots[rank].number : vote_p->most;
+        vote_p->max_number = ballots[rank].number > vote_p->max_number ? ballots[rank].number : vote_p->max_number;
     }
     vote_p->culprit = culprit;
     vote_p->status = culprit < 0 ? MSCCLPP_OK : (mscclpp_status_t)ballots[culprit].status;
@@ -83,8 +83,8 @@ mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t ow
     return cast(oob, own_status, flag ? FLAG_SET : 0, 0, vote_p);
 }
 
-mscclpp_status_t mscclpp_vote_most(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint64_t number,
-                                   mscclpp_vote_t *vote_p)
+mscclpp_status_t mscclpp_vote_max(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint64_t number,
+                                  mscclpp_vote_t *vote_p)
 {
     return cast(oob, own_status, FLAG_SET, number, vote_p);
 }

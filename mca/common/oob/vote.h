@@ -14,7 +14,7 @@ typedef struct {
     mscclpp_status_t status; /* status of the culprit; MSCCLPP_OK without a culprit */
     bool all;                /* all ranks have the flag set */
     bool none_gave_up;       /* no rank has said that it cannot continue at all */
-    uint64_t most;           /* the largest number of any rank (mscclpp_vote_most); 0 in other votes */
+    uint64_t max_number;     /* the largest number of any rank (mscclpp_vote_max); 0 in other votes */
 } mscclpp_vote_t;
 
 /*
@@ -32,8 +32,8 @@ mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t ow
                                    mscclpp_vote_t *vote_p);
 
 /* Takes a vote as mscclpp_vote does, and also finds the largest of the ranks' numbers. */
-mscclpp_status_t mscclpp_vote_most(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint64_t number,
-                                   mscclpp_vote_t *vote_p);
+mscclpp_status_t mscclpp_vote_max(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint64_t number,
+                                  mscclpp_vote_t *vote_p);
 
 /* Takes a vote in which this rank says that it cannot continue at all. `own_status` is the reason. */
 mscclpp_status_t mscclpp_vote_give_up(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p);

@@ -42,7 +42,7 @@ uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan)
     return in_chunks > 0 ? in_chunks : out_chunks;
 }
 
-enum { MOST_CHUNKS = 16 << 20, MOST_VISITS = 256 }; /* beyond these, a plan counts as one that moves data */
+enum { MAX_CHUNKS = 16 << 20, MAX_VISITS = 256 }; /* beyond these, a plan counts as one that moves data */
 
 #define MIXED UINT32_MAX
 
@@ -130,7 +130,7 @@ static void follow(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t 
 /*
  * Visits the plan until the knowledge of the scratch no longer changes. One visit is not enough, because blocks run at
  * the same time and the order of their operations is not known. Returns true, which is always safe, if the plan is too
- * large, if there is no memory, or if MOST_VISITS is not enough. Returns false for a plan that has neither input nor
+ * large, if there is no memory, or if MAX_VISITS is not enough. Returns false for a plan that has neither input nor
  * output.
  */
 bool mscclpp_plan_needs_whole_chunks(const mscclpp_plan_t *plan)
@@ -146,7 +146,7 @@ bool mscclpp_plan_needs_whole_chunks(const mscclpp_plan_t *plan)
     if (ends.block_chunks == 0) {
         return false;
     }
-    if (2 * ends.rank_chunks * plan->rank_count < MOST_CHUNKS) {
+    if (2 * ends.rank_chunks * plan->rank_count < MAX_CHUNKS) {
         ends.held = calloc(2 * ends.rank_chunks * plan->rank_count + 1, sizeof(*ends.held));
     }
     if (ends.held == NULL) {
@@ -155,7 +155,7 @@ bool mscclpp_plan_needs_whole_chunks(const mscclpp_plan_t *plan)
     do {
         ends.has_changed = false;
         mscclpp_plan_visit(plan, follow, &ends);
-    } while (ends.has_changed && !ends.crosses && !ends.moves && ++visits < MOST_VISITS);
+    } while (ends.has_changed && !ends.crosses && !ends.moves && ++visits < MAX_VISITS);
     free(ends.held);
     return ends.crosses || ends.moves || ends.has_changed;
 }

@@ -501,7 +501,7 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
         *why_p = state.why;
         return state.no_memory ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    program->most_chunks = mscclpp_plan_program_most_chunks(program);
+    program->max_chunks = mscclpp_plan_program_max_chunks(program);
     program->works_in_place = mscclpp_plan_works_in_place(plan, rank, mscclpp_plan_block_chunks(plan), program);
     return MSCCLPP_OK;
 }

@@ -12,14 +12,14 @@ void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program)
     memset(program, 0, sizeof(*program));
 }
 
-uint32_t mscclpp_plan_program_most_chunks(const mscclpp_plan_program_t *program)
+uint32_t mscclpp_plan_program_max_chunks(const mscclpp_plan_program_t *program)
 {
-    uint32_t most = 0;
+    uint32_t max_chunks = 0;
 
     for (uint32_t i = 0; i < program->step_count; ++i) {
-        most = program->steps[i].size > most ? program->steps[i].size : most;
+        max_chunks = program->steps[i].size > max_chunks ? program->steps[i].size : max_chunks;
     }
-    return most;
+    return max_chunks;
 }
 
 uint32_t mscclpp_plan_program_brief_chunks(const mscclpp_plan_program_t *program)
@@ -32,7 +32,7 @@ uint32_t mscclpp_plan_program_brief_chunks(const mscclpp_plan_program_t *program
         is_brief = is_brief && (step->code == MSCCLPP_DEV_PLAN_NOP || step->code == MSCCLPP_DEV_PLAN_END ||
                                 (step->code == MSCCLPP_DEV_PLAN_DATA && step->parts == 0));
     }
-    return is_brief ? program->most_chunks : 0;
+    return is_brief ? program->max_chunks : 0;
 }
 
 /* A signal increments the counter of the peer, a wait reads that of this rank. */
@@ -65,19 +65,19 @@ static uint32_t larger(uint32_t one, uint32_t other)
  */
 uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, mscclpp_dev_plan_args_t *args)
 {
-    uint32_t most_links = 0;
+    uint32_t max_links = 0;
 
-    args->most_steps = args->most_items = 0;
+    args->max_steps = args->max_items = 0;
     for (uint32_t block = 0; block < program->block_count; ++block) {
         const mscclpp_dev_plan_start_t first = program->starts[block], end = program->starts[block + 1];
 
-        args->most_steps = larger(args->most_steps, end.step - first.step);
-        args->most_items = larger(args->most_items, end.item - first.item);
-        most_links = larger(most_links, end.link - first.link);
+        args->max_steps = larger(args->max_steps, end.step - first.step);
+        args->max_items = larger(args->max_items, end.item - first.item);
+        max_links = larger(max_links, end.link - first.link);
     }
-    args->program_bytes = MSCCLPP_DEV_PLAN_WORDS(args->most_steps, args->most_items, most_links) * sizeof(uint32_t);
-    return args->most_steps <= MSCCLPP_DEV_PLAN_STEPS && args->most_items <= MSCCLPP_DEV_PLAN_ITEMS &&
-                   most_links <= MSCCLPP_DEV_PLAN_LINKS
+    args->program_bytes = MSCCLPP_DEV_PLAN_WORDS(args->max_steps, args->max_items, max_links) * sizeof(uint32_t);
+    return args->max_steps <= MSCCLPP_DEV_PLAN_STEPS && args->max_items <= MSCCLPP_DEV_PLAN_ITEMS &&
+                   max_links <= MSCCLPP_DEV_PLAN_LINKS
                ? program->block_count * args->program_bytes
                : 0;
 }
@@ -92,8 +92,8 @@ void mscclpp_plan_program_pack(const mscclpp_plan_program_t *program, const mscc
     for (uint32_t block = 0; block < program->block_count; ++block) {
         const mscclpp_dev_plan_start_t first = program->starts[block], end = program->starts[block + 1];
         char *steps = (char *)to + block * args->program_bytes;
-        char *items = steps + args->most_steps * sizeof(*program->steps);
-        char *links = items + args->most_items * sizeof(*program->items);
+        char *items = steps + args->max_steps * sizeof(*program->steps);
+        char *links = items + args->max_items * sizeof(*program->items);
 
         /* A list without entries may be NULL, which memcpy does not allow. */
         if (end.step > first.step) {

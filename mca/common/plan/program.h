@@ -18,7 +18,7 @@ typedef struct {
     uint32_t block_count; /* at least 1; a rank without blocks gets one block that does nothing */
     uint32_t channels;    /* number of memory and port channels, over which signals arrive */
     uint32_t barriers;    /* one more than the largest number of a barrier; 0: no barrier */
-    uint32_t most_chunks; /* see mscclpp_plan_program_most_chunks */
+    uint32_t max_chunks;  /* see mscclpp_plan_program_max_chunks */
     bool works_in_place;  /* the program can also serve calls in place (mscclpp_plan_works_in_place) */
 } mscclpp_plan_program_t;
 
@@ -26,10 +26,10 @@ typedef struct {
 void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
 
 /* Returns the largest number of chunks that a step of the program moves, or that a loop goes over. */
-uint32_t mscclpp_plan_program_most_chunks(const mscclpp_plan_program_t *program);
+uint32_t mscclpp_plan_program_max_chunks(const mscclpp_plan_program_t *program);
 
 /*
- * Returns the kernel's argument `brief_chunks`: most_chunks if all blocks' programs consist only of steps that move
+ * Returns the kernel's argument `brief_chunks`: max_chunks if all blocks' programs consist only of steps that move
  * data or let the block's threads meet, and no step is shared by a group of blocks; else 0.
  */
 uint32_t mscclpp_plan_program_brief_chunks(const mscclpp_plan_program_t *program);
@@ -42,7 +42,7 @@ uint32_t mscclpp_plan_program_brief_chunks(const mscclpp_plan_program_t *program
 void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank, uint64_t *const *counters);
 
 /*
- * Sets most_steps, most_items and program_bytes of `args`. Returns the size, in bytes, of all blocks' programs in the
+ * Sets max_steps, max_items and program_bytes of `args`. Returns the size, in bytes, of all blocks' programs in the
  * form that blocks copy to their own memory (args->programs). Returns 0 if the program of some block is too long for
  * that.
  */

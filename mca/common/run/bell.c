@@ -68,7 +68,7 @@ static bool ring_lists(mscclpp_dev_mailbox_t *mailbox, uint64_t flag, const mscc
         const mscclpp_dev_block_t *block = block_of(blocks, i);
 
         if (block->bytes != 0 &&
-            (block->offset > MSCCLPP_DEV_BELL_MOST_OFFSET || block->bytes > MSCCLPP_DEV_BELL_MOST_BYTES)) {
+            (block->offset > MSCCLPP_DEV_BELL_MAX_OFFSET || block->bytes > MSCCLPP_DEV_BELL_MAX_BYTES)) {
             return false;
         }
         words[i] = block->bytes == 0 ? 0 : MSCCLPP_DEV_BELL_ENCODE_BLOCK(block->offset, block->bytes);

@@ -27,7 +27,7 @@ static inline bool mscclpp_bell_is_coll(const mscclpp_dev_launch_t *launch)
 /* Returns the number of bytes for the doorbell: of the message, of each block, or of the largest block on any rank. */
 static inline uint64_t mscclpp_bell_bytes(const mscclpp_dev_launch_t *launch)
 {
-    return mscclpp_bell_is_varied(launch) ? ((const mscclpp_dev_blocks_args_t *)launch->args)->most
+    return mscclpp_bell_is_varied(launch) ? ((const mscclpp_dev_blocks_args_t *)launch->args)->largest_block
                                           : ((const mscclpp_dev_args_t *)launch->args)->bytes;
 }
 

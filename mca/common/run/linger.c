@@ -87,9 +87,9 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
      */
     linger->wide_blocks = clamp_blocks(runner, runner->group->on_twin && blocks > 2 ? blocks - 1 : blocks);
     /* If other processes use the GPU, kernels that would take half of it do not linger. */
-    linger->most_blocks = clamp_blocks(runner, runner->group->on_twin ? blocks
-                                               : runner->shares_gpu   ? 2 * blocks
-                                                                      : 4 * blocks);
+    linger->max_blocks = clamp_blocks(runner, runner->group->on_twin ? blocks
+                                              : runner->shares_gpu   ? 2 * blocks
+                                                                     : 4 * blocks);
     linger->nthreads = runner->group->on_twin ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     /*
      * Clusters start faster, but only when enough adjacent multiprocessors are free. On a shared GPU, kernels of other
@@ -229,20 +229,20 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
         return (units + args->nranks - 1) / args->nranks <=
                MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
-        return launch->nblocks <= runner->linger.most_blocks;
+        return launch->nblocks <= runner->linger.max_blocks;
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
-        return launch->nblocks <= runner->linger.most_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
+        return launch->nblocks <= runner->linger.max_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
     case MSCCLPP_KERNEL_PLAN:
-        return launch->nblocks <= runner->linger.most_blocks && lasting_plan(launch) != NULL && !runner->group->spans;
+        return launch->nblocks <= runner->linger.max_blocks && lasting_plan(launch) != NULL && !runner->group->spans;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         shard_units = (units + nodes->shards - 1) / nodes->shards;
         slot_units =
             MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->doubling.slots);
-        return launch->nblocks <= runner->linger.most_blocks &&
+        return launch->nblocks <= runner->linger.max_blocks &&
                shard_units <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->largest_node, slot_units);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
         /* With many blocks, a launch of the kernel for the exact type is faster. The twin has no such kernels. */
-        return launch->nblocks <= (runner->group->on_twin ? runner->linger.most_blocks : 1);
+        return launch->nblocks <= (runner->group->on_twin ? runner->linger.max_blocks : 1);
     default:
         return false;
     }

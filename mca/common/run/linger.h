@@ -30,7 +30,7 @@ typedef struct {
     uint64_t max_bytes;   /* the maximum size of an operation that a lingering kernel may serve */
     uint64_t single_max;  /* the maximum size of an operation that one block serves */
     uint32_t wide_blocks; /* number of blocks of a kernel with several blocks, unless an operation needs more */
-    uint32_t most_blocks; /* the maximum number of blocks that an operation may need */
+    uint32_t max_blocks;  /* the maximum number of blocks that an operation may need */
     uint32_t nthreads;    /* threads in each block of a lingering kernel */
     bool may_cluster;     /* the blocks may form a cluster */
     uint64_t ringable;    /* number of the kernel that may be rung; 0: none. Other threads clear it. */

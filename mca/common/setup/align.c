@@ -110,22 +110,22 @@ static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oo
     const bool user_allows = team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_KERNELS;
     const mscclpp_gpu_sharing_t sharing =
         team->group.on_twin
-            ? (mscclpp_gpu_sharing_t){.most_ranks = 1, .most_processes = 1}
+            ? (mscclpp_gpu_sharing_t){.max_ranks = 1, .max_processes = 1}
             : mscclpp_sharing_find(&facts[0].use, sizeof(*facts), nodes->node_of, oob->size, nodes->work);
-    const uint32_t most_ranks = sharing.most_ranks, most_processes = sharing.most_processes;
+    const uint32_t max_ranks = sharing.max_ranks, max_processes = sharing.max_processes;
     const bool may_share = user_allows || (!sharing.take_turns && !sharing.across_nodes &&
                                            team->protocol.shared_gpu != MSCCLPP_SHARED_GPU_STAGE);
 
-    if (most_ranks > 1 && !may_share) {
+    if (max_ranks > 1 && !may_share) {
         mscclpp_info("%s: %u ranks%s share a GPU%s and coll_mscclpp_shared_gpu is not kernels: device buffers are "
                      "staged",
-                     oob->label, most_ranks, sharing.across_nodes ? " of several nodes" : "",
+                     oob->label, max_ranks, sharing.across_nodes ? " of several nodes" : "",
                      sharing.take_turns ? " by turns" : "");
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     *take_turns_p = sharing.take_turns;
-    team->runner.shares_gpu = most_ranks > 1 || most_processes > 1;
-    team->runner.block_limit = team->runner.block_limit / (most_processes > most_ranks ? most_processes : most_ranks);
+    team->runner.shares_gpu = max_ranks > 1 || max_processes > 1;
+    team->runner.block_limit = team->runner.block_limit / (max_processes > max_ranks ? max_processes : max_ranks);
     team->runner.block_limit = team->runner.block_limit == 0 && !team->group.on_twin ? 1 : team->runner.block_limit;
     return MSCCLPP_OK;
 }

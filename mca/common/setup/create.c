@@ -210,9 +210,9 @@ static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config
         mscclpp_info("%s: ranks contradict one another on who shares a node: device buffers are staged", oob->label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    if (nodes->most > MSCCLPP_DEV_MAX_RANKS) {
+    if (nodes->largest_node > MSCCLPP_DEV_MAX_RANKS) {
         mscclpp_info("%s: %d ranks on one node: device buffers are staged (kernels serve up to %d ranks of a node)",
-                     oob->label, nodes->most, MSCCLPP_DEV_MAX_RANKS);
+                     oob->label, nodes->largest_node, MSCCLPP_DEV_MAX_RANKS);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     return MSCCLPP_OK;

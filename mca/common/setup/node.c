@@ -86,7 +86,7 @@ static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_tea
     team->runner.mailbox = host;
     team->runner.device_mailbox = device;
     mscclpp_team_lay_out(team, params->config->scratch_size, params->oob.size,
-                         nodes != NULL ? nodes->most : team->group.size);
+                         nodes != NULL ? nodes->largest_node : team->group.size);
     status = mscclpp_pool_alloc(team->runner.gpu, team->runner.device, team->runner.stream, team->runner.layout.total,
                                 (void **)&team->runner.scratch);
     if (status != MSCCLPP_OK ||

@@ -29,7 +29,7 @@ mscclpp_gpu_sharing_t mscclpp_sharing_find(const mscclpp_gpu_use_t *uses, size_t
                                            int *order)
 {
     uses_t all = {.first = uses, .stride = stride};
-    mscclpp_gpu_sharing_t sharing = {.most_ranks = 1, .most_processes = 1};
+    mscclpp_gpu_sharing_t sharing = {.max_ranks = 1, .max_processes = 1};
     int first = 0; /* index of the first rank on the GPU of the current one */
 
     for (int rank = 0; rank < size; ++rank) {
@@ -46,9 +46,9 @@ mscclpp_gpu_sharing_t mscclpp_sharing_find(const mscclpp_gpu_use_t *uses, size_t
             sharing.across_nodes = sharing.across_nodes || node_of[order[i]] != node_of[order[first]];
         }
         sharing.take_turns = sharing.take_turns || use->strangers > 0 || (use->users > 1 && use->server == 0);
-        sharing.most_ranks =
-            (uint32_t)(i - first) + 1 > sharing.most_ranks ? (uint32_t)(i - first) + 1 : sharing.most_ranks;
-        sharing.most_processes = use->users > sharing.most_processes ? use->users : sharing.most_processes;
+        sharing.max_ranks =
+            (uint32_t)(i - first) + 1 > sharing.max_ranks ? (uint32_t)(i - first) + 1 : sharing.max_ranks;
+        sharing.max_processes = use->users > sharing.max_processes ? use->users : sharing.max_processes;
     }
     return sharing;
 }

@@ -18,10 +18,10 @@ typedef struct {
 
 /* How the GPUs of all ranks are shared. */
 typedef struct {
-    uint32_t most_ranks;     /* the largest number of ranks on one GPU */
-    uint32_t most_processes; /* the largest number of processes on one GPU that a rank knows of; at least 1 */
-    bool take_turns;         /* processes take turns on a GPU */
-    bool across_nodes;       /* ranks of two nodes share a GPU */
+    uint32_t max_ranks;     /* the largest number of ranks on one GPU */
+    uint32_t max_processes; /* the largest number of processes on one GPU that a rank knows of; at least 1 */
+    bool take_turns;        /* processes take turns on a GPU */
+    bool across_nodes;      /* ranks of two nodes share a GPU */
 } mscclpp_gpu_sharing_t;
 
 /*

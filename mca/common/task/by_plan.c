@@ -153,14 +153,16 @@ static void choose_kernel(const plan_run_t *run, mscclpp_dev_launch_t *launch)
     const bool on_twin = run->team->group.on_twin;
     const uint32_t twin_threads = run->team->protocol.twin_threads;
     const uint32_t narrow_threads = on_twin ? twin_threads : MSCCLPP_DEV_MAX_THREADS;
-    const uint64_t units = run->chunk * plan->program.most_chunks / MSCCLPP_DEV_UNIT;
-    const uint64_t enough = (units > FEWEST_THREADS ? units : FEWEST_THREADS) + WARP - 1;
+    const uint64_t units = run->chunk * plan->program.max_chunks / MSCCLPP_DEV_UNIT;
+    const uint64_t enough_threads = (units > FEWEST_THREADS ? units : FEWEST_THREADS) + WARP - 1;
     const bool is_wide = units > (uint64_t)MSCCLPP_DEV_PLAN_NARROW_UNITS * narrow_threads;
     const uint32_t limit = is_wide ? MSCCLPP_DEV_WIDE_THREADS : MSCCLPP_DEV_MAX_THREADS;
-    const uint32_t most = plan->file->plan->threads < limit ? plan->file->plan->threads : limit;
+    const uint32_t max_threads = plan->file->plan->threads < limit ? plan->file->plan->threads : limit;
 
     launch->kernel = is_wide ? MSCCLPP_KERNEL_PLAN_WIDE : MSCCLPP_KERNEL_PLAN;
-    launch->nthreads = on_twin ? twin_threads : enough < most ? (uint32_t)(enough / WARP * WARP) : most;
+    launch->nthreads = on_twin                        ? twin_threads
+                       : enough_threads < max_threads ? (uint32_t)(enough_threads / WARP * WARP)
+                                                      : max_threads;
 }
 
 /*

@@ -52,7 +52,7 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
         return agree_between_nodes(task);
     }
     mine = mscclpp_group_begin_exchange(&team->group);
-    mine->most = task->args->largest_block;
+    mine->largest_block = task->args->largest_block;
     /*
      * The kind of this rank's blocks: runs that peers can access (with or without holes), or blocks that must be
      * packed.
@@ -66,7 +66,7 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
     for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
         const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
 
-        task->largest = theirs->most > task->largest ? theirs->most : task->largest;
+        task->largest = theirs->largest_block > task->largest ? theirs->largest_block : task->largest;
         task->strided = task->strided && theirs->strided != MSCCLPP_BOARD_NO_RUNS;
         has_holes = has_holes || theirs->strided == MSCCLPP_BOARD_HOLES;
     }
@@ -118,7 +118,7 @@ static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task, bool willing
     mine->has_in = in != NULL;
     mine->has_out = out != NULL;
     mine->in_place = 0;
-    mine->most = task->largest;
+    mine->largest_block = task->largest;
     if (in != NULL && exportable) {
         exportable = team->runner.gpu->export_memory(in, &mine->in) == MSCCLPP_OK;
     }

@@ -88,7 +88,7 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     blocks->coll.pattern = (uint32_t)task->pattern;
     blocks->coll.root = (uint32_t)task->root;
     blocks->coll.in_place = task->in_place;
-    blocks->most = task->largest;
+    blocks->largest_block = task->largest;
     blocks->varied = !task->args->varied                          ? MSCCLPP_DEV_SAME
                      : task->queued && !task->args->is_size_known ? MSCCLPP_DEV_UNSIZED
                                                                   : MSCCLPP_DEV_VARIED;
@@ -123,7 +123,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
     common->op = (uint32_t)task->args->op;
     common->epoch_limit = task->queued ? (uint32_t)task->team->protocol.epoch_limit : 0;
     args.stride = task->stride;
-    args.most = task->largest;
+    args.largest_block = task->largest;
     args.tile = task->choice.tile;
     args.radix = task->choice.radix;
     args.nodes.pattern = task->choice.exchange;

@@ -31,7 +31,7 @@ void mscclpp_kin_found(mscclpp_team_t *team, uint64_t exchange_size, uint64_t ke
     mscclpp_kin_t *kin = calloc(1, sizeof(*kin));
 
     if (kin == NULL || mscclpp_fabric_take_hint(team->fabric, &kin->hint) != MSCCLPP_OK ||
-        (nodes->most == 1 && mscclpp_nodes_copy(nodes, team->group.oob.size, &kin->nodes) != MSCCLPP_OK) ||
+        (nodes->largest_node == 1 && mscclpp_nodes_copy(nodes, team->group.oob.size, &kin->nodes) != MSCCLPP_OK) ||
         (team->group.ctrl != NULL && mscclpp_ctrl_copy(team->group.ctrl, &team->group.oob, &kin->ctrl) != MSCCLPP_OK)) {
         free_kin(kin);
         return;

@@ -145,14 +145,14 @@ static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t 
     if (team->fabric == NULL) {
         return MSCCLPP_OK;
     }
-    status = mscclpp_vote_most(&team->group.oob,
-                               *all_p                     ? MSCCLPP_OK
-                               : own_status != MSCCLPP_OK ? own_status
-                                                          : MSCCLPP_ERR_PEER,
-                               larger->epochs, &vote);
+    status = mscclpp_vote_max(&team->group.oob,
+                              *all_p                     ? MSCCLPP_OK
+                              : own_status != MSCCLPP_OK ? own_status
+                                                         : MSCCLPP_ERR_PEER,
+                              larger->epochs, &vote);
     *all_p = *all_p && status == MSCCLPP_OK && vote.culprit < 0;
-    if (*all_p && vote.most > larger->epochs) {
-        larger->epochs = vote.most;
+    if (*all_p && vote.max_number > larger->epochs) {
+        larger->epochs = vote.max_number;
         status = mscclpp_larger_write_progress(&team->runner, larger->own, &larger->layout, larger->epochs);
     }
     return status;

@@ -20,7 +20,7 @@
  * Returns the most blocks that the plan's input or output has. For a plan that programs run by its name, each chunk is
  * a block.
  */
-static uint64_t most_blocks(const mscclpp_plan_file_t *file)
+static uint64_t max_blocks(const mscclpp_plan_file_t *file)
 {
     const mscclpp_plan_t *definition = file->plan;
     uint64_t count = 0;
@@ -66,8 +66,7 @@ static uint64_t room_chunk(const mscclpp_plan_file_t *file, uint64_t chunk)
 static void lay_out(const mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t *local_offset_p)
 {
     const mscclpp_plan_file_t *file = plan->file;
-    const uint64_t area =
-        room->has_areas ? round_up(most_blocks(file) * file->chunks * room->chunk, AREA_ALIGNMENT) : 0;
+    const uint64_t area = room->has_areas ? round_up(max_blocks(file) * file->chunks * room->chunk, AREA_ALIGNMENT) : 0;
 
     room->scratch = round_up((uint64_t)file->channels * sizeof(uint64_t), AREA_ALIGNMENT);
     room->in =

@@ -20,10 +20,10 @@ plant lease-not-refused leases_together "$lease" "$lease" \
         s/RECALL\(team->uses, REFUSED\)/RECALL(team->uses, PROPOSED)/"
 plant lease-nodes-packets leases_nodes "$larger" "$larger" 's/status = clear_packets\(runner.*\);/(void)clear_packets;/'
 plant lease-nodes-flags leases_nodes "$larger" "$larger" 's/!larger->reclaimed\) \{/true) {/'
-plant lease-nodes-agreed leases_nodes "$larger" "$larger" 's/vote.most > larger->epochs/false/'
+plant lease-nodes-agreed leases_nodes "$larger" "$larger" 's/vote.max_number > larger->epochs/false/'
 plant lease-nodes-layout leases_nodes "$grow" "$grow" 's/return team->has_lost \? &team->lost_layout :/return/'
 plant lease-nodes-small leases_nodes "$grow" "$grow" 's/!team->has_lost\) \{/true) {/'
 plant lease-nodes-choice leases_nodes mca/common/task/collective.c mca/common/task/collective.c \
     's/if \(!task->team->has_lost\)/if (true)/'
 plant lease-nodes-ranks leases_small mca/common/setup/node.c mca/common/setup/node.c \
-    's/nodes != NULL \? nodes->most :/nodes != NULL ? params->oob.size :/'
+    's/nodes != NULL \? nodes->largest_node :/nodes != NULL ? params->oob.size :/'

@@ -38,7 +38,7 @@ plant linger-own-count linger "$barrier" "$launcher" 's/ctx->lingers \? args->(l
 bell=mca/common/run/bell.c
 plant linger-lists-unwritten collectives_rung "$bell" "$bell" \
     '/^void mscclpp_bell_ring\(/,/^}/s/mscclpp_bell_write_lists\(mailbox, launch\);//'
-plant linger-lists-too-far collectives_rung "$bell" "$bell" 's/block->offset > MSCCLPP_DEV_BELL_MOST_OFFSET/false/'
+plant linger-lists-too-far collectives_rung "$bell" "$bell" 's/block->offset > MSCCLPP_DEV_BELL_MAX_OFFSET/false/'
 plant linger-lists-unawaited linger_kernel "$linger" "$launcher" 's/!mscclpp_dev_warp_or\(lacks_lists\)/true/'
 plant linger-lists-half linger_kernel "$linger" "$launcher" 's/lacks_lists = end < end_of_lists/lacks_lists = false/'
 colls=device/kern/linger_brief_coll.h
@@ -46,4 +46,5 @@ plant linger-brief-in-place linger_kernel "$colls" "$launcher" \
     '/no thread stores before all have read/s/if \(.*\) \{/if (false) {/'
 plant linger-brief-silent linger_kernel "$colls" "$launcher" \
     's/if \(mscclpp_dev_brief_coll_warp_has_unit\(coll->lane, last\)\) \{/if (block.bytes != 0) {/'
-plant linger-brief-turns linger_kernel "$colls" "$launcher" 's/most > 1 && first <= last;/most > 1 \&\& first < last;/'
+plant linger-brief-turns linger_kernel "$colls" "$launcher" \
+    's/max_units > 1 && first <= last;/max_units > 1 \&\& first < last;/'

@@ -141,7 +141,7 @@ static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t fi
  */
 static int central_rank(const synth_topology_t *topology)
 {
-    int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], best = 0, least = 1 << 30;
+    int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], best = 0, min_distance = 1 << 30;
 
     synth_topology_distances(topology, distance);
     for (int rank = 0; rank < topology->ranks; ++rank) {
@@ -151,8 +151,8 @@ static int central_rank(const synth_topology_t *topology)
             farthest_out = distance[rank][other] > farthest_out ? distance[rank][other] : farthest_out;
             farthest_in = distance[other][rank] > farthest_in ? distance[other][rank] : farthest_in;
         }
-        if (farthest_out + farthest_in < least) {
-            least = farthest_out + farthest_in;
+        if (farthest_out + farthest_in < min_distance) {
+            min_distance = farthest_out + farthest_in;
             best = rank;
         }
     }
@@ -198,10 +198,10 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
     synth_bound_t bound, gather_bound;
 
     memset(front, 0, sizeof(*front));
-    front->least_steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
+    front->min_steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
     synth_bound_allreduce(topology, &bound);
-    front->least_ratio = bound.ratio;
-    front->least_by = bound.by;
+    front->min_ratio = bound.ratio;
+    front->min_ratio_by = bound.by;
     offer(&composer, synth_two_level(topology), "two levels", SYNTH_BEST);
     status = offer_joined(&composer, SYNTH_REDUCESCATTER, SYNTH_ALLGATHER, 0, options->seconds * SCATTER_PART,
                           "reduce-scatter and all-gather", why, why_size);
@@ -215,7 +215,7 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
     for (int i = 0; i < front->count; ++i) {
         synth_point_t *point = &front->point[i];
 
-        point->bound = front->least_ratio;
+        point->bound = front->min_ratio;
         /* In one step, no sums can be forwarded, so each rank's whole input has to be sent to all other ranks. */
         if (point->schedule->steps == 1 && synth_bound_cut(topology, SYNTH_ALLGATHER, 0, &gather_bound) == MSCCLPP_OK) {
             point->bound = synth_larger(point->bound, gather_bound.ratio);

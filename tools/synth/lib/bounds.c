@@ -8,8 +8,8 @@
 #include "tools/synth/lib/slp.h"
 
 enum {
-    MOST_NODES = 8, /* if there are no more nodes than this, all sets of nodes are tried */
-    MOST_CAPACITY = SYNTH_MAX_CAPACITY * SYNTH_MAX_RANKS /* no rank sends or receives more in a round */
+    MAX_NODES = 8, /* if there are no more nodes than this, all sets of nodes are tried */
+    MAX_CAPACITY = SYNTH_MAX_CAPACITY * SYNTH_MAX_RANKS /* no rank sends or receives more in a round */
 };
 
 /*
@@ -83,15 +83,15 @@ static void find_ports(const synth_topology_t *topology, int *out_of, int *into)
  */
 static bool build_network(network_t *network, const synth_topology_t *topology)
 {
-    int ranks = topology->ranks, most_arcs = topology->link_count + topology->group_count * 2;
+    int ranks = topology->ranks, max_arcs = topology->link_count + topology->group_count * 2;
     int out_of[SYNTH_MAX_LINKS], into[SYNTH_MAX_LINKS];
 
     find_ports(topology, out_of, into);
     network->topology = topology;
     network->source = ranks + topology->group_count;
     network->sink = network->source + 1;
-    network->flow = synth_flow_new(network->sink + 1, most_arcs + 2 * ranks);
-    network->capacity = malloc(sizeof(int) * (size_t)(most_arcs + 1));
+    network->flow = synth_flow_new(network->sink + 1, max_arcs + 2 * ranks);
+    network->capacity = malloc(sizeof(int) * (size_t)(max_arcs + 1));
     if (network->flow == NULL || network->capacity == NULL) {
         return false;
     }
@@ -188,7 +188,7 @@ static void tighten(network_t *network, uint64_t from, int sink, synth_rational_
  */
 static void bound_by_shares(network_t *network, uint64_t from, uint64_t sinks, synth_bound_t *bound)
 {
-    synth_rational_t share = {MOST_CAPACITY, 1};
+    synth_rational_t share = {MAX_CAPACITY, 1};
 
     for (int sink = 0; sink < network->topology->ranks; ++sink) {
         if ((sinks >> sink & 1) != 0) {
@@ -204,7 +204,7 @@ static void bound_by_shares(network_t *network, uint64_t from, uint64_t sinks, s
  */
 static int64_t common_group(const synth_topology_t *topology, uint64_t set)
 {
-    int64_t least = SYNTH_FLOW_FULL;
+    int64_t min_capacity = SYNTH_FLOW_FULL;
     int crossing_links = 0;
 
     for (int i = 0; i < topology->link_count; ++i) {
@@ -219,9 +219,10 @@ static int64_t common_group(const synth_topology_t *topology, uint64_t set)
 
             crossing_in_group += (set >> link->from & 1) != 0 && (set >> link->to & 1) == 0;
         }
-        least = crossing_in_group == crossing_links && group->capacity < least ? group->capacity : least;
+        min_capacity =
+            crossing_in_group == crossing_links && group->capacity < min_capacity ? group->capacity : min_capacity;
     }
-    return least;
+    return min_capacity;
 }
 
 /*
@@ -273,7 +274,7 @@ static void raise_by_nodes(network_t *network, synth_bound_t *bound)
         raise_by_pairs(network, ranks_of(network->topology, node), bound);
         raise_by_pairs(network, first_nodes, bound);
     }
-    for (uint64_t node_set = 1; nodes <= MOST_NODES && node_set < UINT64_C(1) << nodes; ++node_set) {
+    for (uint64_t node_set = 1; nodes <= MAX_NODES && node_set < UINT64_C(1) << nodes; ++node_set) {
         uint64_t set = 0;
 
         for (int node = 0; node < nodes; ++node) {
@@ -368,7 +369,7 @@ static int64_t sends_of_round(const synth_topology_t *topology, const int *part)
     int groups = topology->group_count, source = 2 * groups, sink = source + 1, arcs = 0;
     synth_flow_t *flow = synth_flow_new(sink + 1, topology->link_count + 2 * groups);
     int out_of[SYNTH_MAX_LINKS], into[SYNTH_MAX_LINKS];
-    int64_t most_sends;
+    int64_t max_sends;
 
     if (flow == NULL) {
         return SYNTH_FLOW_FULL;
@@ -386,9 +387,9 @@ static int64_t sends_of_round(const synth_topology_t *topology, const int *part)
             synth_flow_arc(flow, out >= 0 ? out : source, in >= 0 ? groups + in : sink, link->capacity);
         }
     }
-    most_sends = synth_flow_run(flow, source, sink, SYNTH_FLOW_FULL);
+    max_sends = synth_flow_run(flow, source, sink, SYNTH_FLOW_FULL);
     synth_flow_free(flow);
-    return most_sends;
+    return max_sends;
 }
 
 /*
@@ -408,7 +409,7 @@ static void raise_by_sends(const synth_topology_t *topology, const int *part, in
 /* Sets the bound by the narrowest cut of all. Rank 0 is on one side of it, so flows from and to rank 0 find it. */
 static void bound_by_narrowest(network_t *network, synth_bound_t *bound)
 {
-    synth_rational_t share = {MOST_CAPACITY, 1};
+    synth_rational_t share = {MAX_CAPACITY, 1};
 
     for (int rank = 1; rank < network->topology->ranks; ++rank) {
         tighten(network, 1, rank, &share, &bound->set);

@@ -5,7 +5,7 @@
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/flow.h"
 
-enum { MOST_WAYS = 20000 }; /* ways to divide the rounds among the steps; if there are more, none is tried */
+enum { MAX_WAYS = 20000 }; /* ways to divide the rounds among the steps; if there are more, none is tried */
 
 /* The search for a scatter. */
 typedef struct {
@@ -157,7 +157,7 @@ synth_schedule_t *synth_by_flow(const synth_topology_t *topology, synth_collecti
     for (int i = 1; i < steps; ++i) {
         ways *= (double)(rounds - i) / i;
     }
-    if (rounds >= steps && ways < MOST_WAYS && scatter.topology != NULL) {
+    if (rounds >= steps && ways < MAX_WAYS && scatter.topology != NULL) {
         schedule = try_rounds(&scatter, 0, rounds, is_gather);
     }
     synth_flow_free(scatter.flow);

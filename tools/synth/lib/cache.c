@@ -14,12 +14,12 @@
 #include "tools/synth/lib/canon.h"
 
 enum {
-    MOST_KEPT = 256,       /* schedules */
-    MOST_TRIED = 8192,     /* tries */
-    MOST_BYTES = 64 << 20, /* of a file */
-    MOST_ROUNDS = 1 << 20, /* in a file */
-    MOST_PASSES = 1 << 10, /* in a file */
-    PATH = 4096            /* bytes of a path */
+    MAX_KEPT = 256,       /* schedules */
+    MAX_TRIED = 8192,     /* tries */
+    MAX_BYTES = 64 << 20, /* of a file */
+    MAX_ROUNDS = 1 << 20, /* in a file */
+    MAX_PASSES = 1 << 10, /* in a file */
+    PATH = 4096           /* bytes of a path */
 };
 
 /* The result of searching for one instance: a schedule with these numbers of steps, chunks and rounds. */
@@ -35,8 +35,8 @@ struct synth_cache {
     synth_canon_t canon;
     int rank_at[SYNTH_MAX_RANKS]; /* [number in the canonical numbering]: the rank that has it */
     char path[PATH];
-    synth_schedule_t *kept[MOST_KEPT]; /* in the canonical numbering */
-    double seconds[MOST_KEPT];         /* how long the search for each took */
+    synth_schedule_t *kept[MAX_KEPT]; /* in the canonical numbering */
+    double seconds[MAX_KEPT];         /* how long the search for each took */
     int kept_count;
     tried_t *tried;
     int tried_count;
@@ -80,23 +80,23 @@ static synth_schedule_t *renumbered(const synth_schedule_t *schedule, const int 
  * Reads a whole number from 0 to `most`. Returns false, with the number 0, if the value is missing or is no such
  * number.
  */
-static bool read_number(const mscclpp_json_t *value, int most, int *number_p)
+static bool read_number(const mscclpp_json_t *value, int max, int *number_p)
 {
-    bool is_valid = value != NULL && value->type == MSCCLPP_JSON_UNSIGNED && value->number <= (uint64_t)most;
+    bool is_valid = value != NULL && value->type == MSCCLPP_JSON_UNSIGNED && value->number <= (uint64_t)max;
 
     *number_p = is_valid ? (int)value->number : 0;
     return is_valid;
 }
 
 /* Reads an array of exactly `count` numbers, number i from 0 to most[i]. Returns false if it is no such array. */
-static bool read_numbers(const mscclpp_json_t *array, const int *most, int count, int *number_p)
+static bool read_numbers(const mscclpp_json_t *array, const int *max, int count, int *number_p)
 {
     const mscclpp_json_t *item =
         array->type == MSCCLPP_JSON_ARRAY && array->count == (uint32_t)count ? array->first : NULL;
     bool is_valid = item != NULL;
 
     for (int i = 0; is_valid && i < count; ++i, item = item->next) {
-        is_valid = read_number(item, most[i], &number_p[i]);
+        is_valid = read_number(item, max[i], &number_p[i]);
     }
     return is_valid;
 }
@@ -110,11 +110,11 @@ static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
 {
     const mscclpp_json_t *rounds = mscclpp_json_get(point, "rounds"), *sends = mscclpp_json_get(point, "sends");
     int chunks, steps, milliseconds, step = 0;
-    bool ok = point->type == MSCCLPP_JSON_OBJECT && cache->kept_count < MOST_KEPT &&
+    bool ok = point->type == MSCCLPP_JSON_OBJECT && cache->kept_count < MAX_KEPT &&
               read_number(mscclpp_json_get(point, "chunks"), SYNTH_MAX_CHUNKS, &chunks) &&
               read_number(mscclpp_json_get(point, "steps"), SYNTH_MAX_STEPS, &steps) &&
               read_number(mscclpp_json_get(point, "milliseconds"), 1 << 30, &milliseconds) && chunks > 0 &&
-              chunks % synth_least_chunks(cache->collective, cache->ranks) == 0 && rounds != NULL &&
+              chunks % synth_min_chunks(cache->collective, cache->ranks) == 0 && rounds != NULL &&
               rounds->type == MSCCLPP_JSON_ARRAY && rounds->count == (uint32_t)steps && sends != NULL &&
               sends->type == MSCCLPP_JSON_ARRAY;
     synth_schedule_t *schedule;
@@ -128,14 +128,14 @@ static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
     }
     schedule->steps = steps;
     for (const mscclpp_json_t *item = rounds->first; ok && item != NULL; item = item->next) {
-        ok = read_number(item, MOST_ROUNDS, &schedule->rounds[step++]);
+        ok = read_number(item, MAX_ROUNDS, &schedule->rounds[step++]);
     }
     for (const mscclpp_json_t *item = sends->first; ok && item != NULL; item = item->next) {
-        int most[4] = {schedule->count - 1, cache->ranks - 1, cache->ranks - 1, steps - 1};
+        int max[4] = {schedule->count - 1, cache->ranks - 1, cache->ranks - 1, steps - 1};
         int send[4]; /* chunk, from, to, step */
 
-        ok = read_numbers(item, most, 4, send) &&
-             synth_schedule_add(schedule, send[0], send[1], send[2], send[3], false);
+        ok =
+            read_numbers(item, max, 4, send) && synth_schedule_add(schedule, send[0], send[1], send[2], send[3], false);
     }
     if (!ok) {
         synth_schedule_free(schedule);
@@ -168,10 +168,10 @@ static bool read_entry(synth_cache_t *cache, const mscclpp_json_t *root)
         }
     }
     for (const mscclpp_json_t *item = tried->first; item != NULL; item = item->next) {
-        int most[5] = {SYNTH_MAX_STEPS, SYNTH_MAX_CHUNKS, MOST_ROUNDS, MOST_PASSES, 1};
+        int max[5] = {SYNTH_MAX_STEPS, SYNTH_MAX_CHUNKS, MAX_ROUNDS, MAX_PASSES, 1};
         int numbers[5]; /* steps, chunks, rounds, passes, is_impossible */
 
-        if (!read_numbers(item, most, 5, numbers)) {
+        if (!read_numbers(item, max, 5, numbers)) {
             return false;
         }
         synth_cache_try(cache, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4] != 0);
@@ -206,7 +206,7 @@ static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
     if (file == NULL) { /* a missing file is no error: nothing was searched yet */
         return access(cache->path, F_OK) != 0;
     }
-    if (arena != NULL && fstat(fileno(file), &status) == 0 && status.st_size <= MOST_BYTES) {
+    if (arena != NULL && fstat(fileno(file), &status) == 0 && status.st_size <= MAX_BYTES) {
         size_t size = (size_t)status.st_size;
 
         text = malloc(size + 1);
@@ -253,7 +253,7 @@ synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topo
     cache->collective = collective;
     cache->root = root;
     cache->ranks = topology->ranks;
-    cache->tried = malloc(sizeof(*cache->tried) * MOST_TRIED);
+    cache->tried = malloc(sizeof(*cache->tried) * MAX_TRIED);
     if (cache->tried == NULL || !synth_canon_find(topology, root, &cache->canon)) {
         free(cache->tried);
         free(cache);
@@ -360,7 +360,7 @@ static void write_file(synth_cache_t *cache)
 
 void synth_cache_keep(synth_cache_t *cache, const synth_schedule_t *schedule, double seconds)
 {
-    synth_schedule_t *copy = cache->kept_count < MOST_KEPT ? renumbered(schedule, cache->canon.place) : NULL;
+    synth_schedule_t *copy = cache->kept_count < MAX_KEPT ? renumbered(schedule, cache->canon.place) : NULL;
 
     if (copy != NULL) {
         cache->seconds[cache->kept_count] = seconds;
@@ -394,7 +394,7 @@ void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, in
 {
     tried_t *tried = find_tried(cache, steps, chunks, rounds);
 
-    if (tried == NULL && cache->tried_count < MOST_TRIED) {
+    if (tried == NULL && cache->tried_count < MAX_TRIED) {
         tried = &cache->tried[cache->tried_count++];
         *tried = (tried_t){.steps = steps, .chunks = chunks, .rounds = rounds};
     }

@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    MOST_LEAVES = 2000, /* complete numberings that are examined before the search is cut short */
-    MOST_KEPT = 256     /* automorphisms that are stored; more of them would only make the search faster */
+    MAX_LEAVES = 2000, /* complete numberings that are examined before the search is cut short */
+    MAX_KEPT = 256     /* automorphisms that are stored; more of them would only make the search faster */
 };
 
 /* A hash of the links and groups of a rank, to tell the ranks of one cell apart. */
@@ -30,8 +30,8 @@ typedef struct {
     int leaves;                      /* complete numberings so far */
     bool failed;                     /* memory ran out */
     bool is_cut_short;
-    unsigned char automorphism[MOST_KEPT][SYNTH_MAX_RANKS]; /* [rank]: the rank that it is mapped onto */
-    int automorphisms;                                      /* how many are known */
+    unsigned char automorphism[MAX_KEPT][SYNTH_MAX_RANKS]; /* [rank]: the rank that it is mapped onto */
+    int automorphisms;                                     /* how many are known */
 } search_t;
 
 static uint64_t mix(uint64_t a, uint64_t b)
@@ -219,7 +219,7 @@ static int take_leaf(search_t *search, const int *place, int level, bool has_roo
     int order = text == NULL ? 1 : search->best == NULL ? -1 : strcmp(text, search->best);
 
     search->failed = search->failed || text == NULL;
-    search->is_cut_short = search->is_cut_short || ++search->leaves >= MOST_LEAVES;
+    search->is_cut_short = search->is_cut_short || ++search->leaves >= MAX_LEAVES;
     if (order < 0) {
         free(search->best);
         search->best = text;
@@ -231,7 +231,7 @@ static int take_leaf(search_t *search, const int *place, int level, bool has_roo
     if (order == 0 && !search->failed) {
         int common_levels = 0;
 
-        if (search->automorphisms < MOST_KEPT) {
+        if (search->automorphisms < MAX_KEPT) {
             for (int rank = 0; rank < search->topology->ranks; ++rank) {
                 for (int image = 0; image < search->topology->ranks; ++image) {
                     if (place[rank] == search->best_place[image]) {

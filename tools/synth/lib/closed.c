@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* Above this, the bound hardly differs from the bound for any number of steps. */
-#define MOST_GROWTH INT64_C(1000000000)
+#define MAX_GROWTH INT64_C(1000000000)
 
 enum { FEW_CHUNKS = 64 }; /* the second choice of choose_parts is taken up to this number of chunks */
 
@@ -16,9 +16,9 @@ enum { FEW_CHUNKS = 64 }; /* the second choice of choose_parts is taken up to th
  * Returns true if a schedule of this many chunks and sends is allowed. Callers ask before they make a schedule, so that
  * none is made that is too large.
  */
-static bool fits(int64_t chunks, int most_chunks, int64_t sends)
+static bool fits(int64_t chunks, int max_chunks, int64_t sends)
 {
-    return chunks <= most_chunks && chunks <= SYNTH_MAX_CHUNKS && sends <= SYNTH_MAX_SENDS;
+    return chunks <= max_chunks && chunks <= SYNTH_MAX_CHUNKS && sends <= SYNTH_MAX_SENDS;
 }
 
 /*
@@ -28,13 +28,13 @@ static bool fits(int64_t chunks, int most_chunks, int64_t sends)
  * whole rounds of the root's port. Returns NULL if there would be too many chunks or sends, or if memory runs out.
  */
 static synth_schedule_t *complete_broadcast(const synth_topology_t *topology, const synth_shape_t *shape, int root,
-                                            int steps, int most_chunks)
+                                            int steps, int max_chunks)
 {
     int ranks = topology->ranks, per_rank = shape->port / (int)synth_gcd(shape->port, ranks - 1), waves = steps - 1;
     int64_t chunks = (int64_t)per_rank * (waves * (ranks - 1) + 1);
     synth_schedule_t *schedule = NULL;
     int chunk = 0;
-    bool ok = fits(chunks, most_chunks, chunks * (ranks - 1));
+    bool ok = fits(chunks, max_chunks, chunks * (ranks - 1));
 
     schedule = ok ? synth_schedule_new(SYNTH_BROADCAST, ranks, root, (int)chunks) : NULL;
     ok = schedule != NULL;
@@ -141,21 +141,21 @@ static void divide_chunks(const synth_shape_t *shape, int steps, int64_t before_
  * tries two choices without chunks in the last step. The first of them fills whole rounds within nodes, and the second
  * has as few chunks as possible. Returns false if even this one has too many.
  */
-static bool choose_parts(const synth_shape_t *shape, int steps, int most_chunks, parts_t *parts)
+static bool choose_parts(const synth_shape_t *shape, int steps, int max_chunks, parts_t *parts)
 {
     int64_t speed_ratio = shape->inside / shape->port, ranks = (int64_t)shape->nodes * shape->gpus;
     int64_t sends_per_chunk = ranks * (ranks - 1);
 
     divide_chunks(shape, steps, shape->port * shape->gpus * speed_ratio, shape->port, parts);
-    if (fits(parts->chunks, most_chunks, parts->chunks * sends_per_chunk)) {
+    if (fits(parts->chunks, max_chunks, parts->chunks * sends_per_chunk)) {
         return true;
     }
     divide_chunks(shape, steps, speed_ratio, 0, parts);
-    if (parts->chunks <= FEW_CHUNKS && fits(parts->chunks, most_chunks, parts->chunks * sends_per_chunk)) {
+    if (parts->chunks <= FEW_CHUNKS && fits(parts->chunks, max_chunks, parts->chunks * sends_per_chunk)) {
         return true;
     }
     divide_chunks(shape, steps, 1, 0, parts);
-    return fits(parts->chunks, most_chunks, parts->chunks * sends_per_chunk);
+    return fits(parts->chunks, max_chunks, parts->chunks * sends_per_chunk);
 }
 
 /*
@@ -190,14 +190,14 @@ static bool gather_from(synth_schedule_t *schedule, const synth_shape_t *shape, 
 
 /* Makes an all-gather on nodes. Returns NULL if steps or chunks do not allow it, or if memory runs out. */
 static synth_schedule_t *nodes_allgather(const synth_topology_t *topology, const synth_shape_t *shape, int steps,
-                                         int most_chunks)
+                                         int max_chunks)
 {
     int ranks = topology->ranks;
     synth_schedule_t *schedule;
     parts_t parts;
     bool ok;
 
-    if (steps < 2 || !choose_parts(shape, steps, most_chunks, &parts)) {
+    if (steps < 2 || !choose_parts(shape, steps, max_chunks, &parts)) {
         return NULL;
     }
     schedule = synth_schedule_new(SYNTH_ALLGATHER, ranks, 0, (int)parts.chunks);
@@ -214,9 +214,9 @@ static synth_schedule_t *nodes_allgather(const synth_topology_t *topology, const
  * NULL if there are too few steps or too many chunks, or if memory runs out.
  */
 static synth_schedule_t *nodes_rooted(const synth_topology_t *topology, const synth_shape_t *shape,
-                                      synth_collective_t collective, int root, int steps, int most_chunks)
+                                      synth_collective_t collective, int root, int steps, int max_chunks)
 {
-    synth_schedule_t *gather = nodes_allgather(topology, shape, steps, most_chunks), *scatter;
+    synth_schedule_t *gather = nodes_allgather(topology, shape, steps, max_chunks), *scatter;
     bool ok = gather != NULL;
 
     if (ok) {
@@ -245,13 +245,13 @@ static synth_schedule_t *nodes_rooted(const synth_topology_t *topology, const sy
  * can be halved. Returns NULL if `steps` is not 2, if there are too many chunks or sends, or if memory runs out.
  */
 static synth_schedule_t *nodes_alltoall(const synth_topology_t *topology, const synth_shape_t *shape, int steps,
-                                        int most_chunks)
+                                        int max_chunks)
 {
     int ranks = topology->ranks, per_pair = shape->nodes == 2 ? 2 : 1;
     /* This is half of the chunks from a rank to one position of the other nodes, rounded down. */
     int half = (shape->nodes - 1) * per_pair / 2;
     synth_schedule_t *schedule;
-    bool ok = fits((int64_t)ranks * per_pair, most_chunks, (int64_t)2 * ranks * ranks * per_pair) && steps == 2;
+    bool ok = fits((int64_t)ranks * per_pair, max_chunks, (int64_t)2 * ranks * ranks * per_pair) && steps == 2;
 
     schedule = ok ? synth_schedule_new(SYNTH_ALLTOALL, ranks, 0, ranks * per_pair) : NULL;
     ok = schedule != NULL;
@@ -328,10 +328,10 @@ static bool broadcast_by(synth_schedule_t *schedule, const synth_shape_t *shape,
  * position on each other node. Returns NULL if there are too many sends or memory runs out.
  */
 static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topology, const synth_shape_t *shape,
-                                                   int root, int most_chunks)
+                                                   int root, int max_chunks)
 {
     int root_place = place_of(shape, root), node = root_place / shape->gpus, position = root_place % shape->gpus;
-    synth_schedule_t *schedule = fits(2, most_chunks, 2 * (topology->ranks - 1))
+    synth_schedule_t *schedule = fits(2, max_chunks, 2 * (topology->ranks - 1))
                                      ? synth_schedule_new(SYNTH_BROADCAST, topology->ranks, root, 2)
                                      : NULL;
     bool ok = schedule != NULL && cross_to_nodes(schedule, shape, 0, node, position, 0) &&
@@ -357,12 +357,12 @@ static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topol
  * or if memory runs out.
  */
 static synth_schedule_t *nodes_broadcast(const synth_topology_t *topology, const synth_shape_t *shape, int root,
-                                         int steps, int per_node, int most_chunks)
+                                         int steps, int per_node, int max_chunks)
 {
     int ranks = topology->ranks, waves = steps - 3, other_nodes = shape->nodes - 1, chunk = 0;
     int root_place = place_of(shape, root);
     int64_t chunks = (int64_t)per_node * shape->gpus * (waves * other_nodes + 1);
-    bool ok = steps >= 3 && fits(chunks, most_chunks, chunks * (ranks - 1));
+    bool ok = steps >= 3 && fits(chunks, max_chunks, chunks * (ranks - 1));
     synth_schedule_t *schedule = ok ? synth_schedule_new(SYNTH_BROADCAST, ranks, root, (int)chunks) : NULL;
 
     ok = schedule != NULL;
@@ -381,12 +381,12 @@ static synth_schedule_t *nodes_broadcast(const synth_topology_t *topology, const
  * broadcast with the fewest rounds for each chunk, or NULL if there is none.
  */
 static synth_schedule_t *best_broadcast(const synth_topology_t *topology, const synth_shape_t *shape, int root,
-                                        int steps, int most_chunks)
+                                        int steps, int max_chunks)
 {
     synth_schedule_t *best = NULL;
 
     for (int per_node = 1; per_node <= shape->inside; ++per_node) {
-        synth_schedule_t *schedule = nodes_broadcast(topology, shape, root, steps, per_node, most_chunks);
+        synth_schedule_t *schedule = nodes_broadcast(topology, shape, root, steps, per_node, max_chunks);
         synth_schedule_t *worse = schedule;
 
         if (schedule != NULL &&
@@ -400,25 +400,25 @@ static synth_schedule_t *best_broadcast(const synth_topology_t *topology, const 
 }
 
 synth_schedule_t *synth_closed(const synth_topology_t *topology, const synth_shape_t *shape,
-                               synth_collective_t collective, int root, int steps, int most_chunks)
+                               synth_collective_t collective, int root, int steps, int max_chunks)
 {
     if (shape->kind == SYNTH_COMPLETE && collective == SYNTH_BROADCAST) {
-        return complete_broadcast(topology, shape, root, steps, most_chunks);
+        return complete_broadcast(topology, shape, root, steps, max_chunks);
     }
     if (shape->kind != SYNTH_NODES) {
         return NULL;
     }
     switch (collective) {
     case SYNTH_ALLGATHER:
-        return nodes_allgather(topology, shape, steps, most_chunks);
+        return nodes_allgather(topology, shape, steps, max_chunks);
     case SYNTH_GATHER:
     case SYNTH_SCATTER:
-        return nodes_rooted(topology, shape, collective, root, steps, most_chunks);
+        return nodes_rooted(topology, shape, collective, root, steps, max_chunks);
     case SYNTH_ALLTOALL:
-        return nodes_alltoall(topology, shape, steps, most_chunks);
+        return nodes_alltoall(topology, shape, steps, max_chunks);
     case SYNTH_BROADCAST:
-        return steps == 2 ? nodes_broadcast_two_steps(topology, shape, root, most_chunks)
-                          : best_broadcast(topology, shape, root, steps, most_chunks);
+        return steps == 2 ? nodes_broadcast_two_steps(topology, shape, root, max_chunks)
+                          : best_broadcast(topology, shape, root, steps, max_chunks);
     default:
         return NULL;
     }
@@ -445,7 +445,7 @@ synth_rational_t synth_closed_bound(const synth_shape_t *shape, synth_collective
     /* growth = 1 + q + q^2 + ..., with one term for each step. Links within nodes are q times as fast as a port. */
     for (int step = 0; step < steps; ++step, power *= shape->inside / shape->port) {
         growth += power;
-        if (growth > MOST_GROWTH) {
+        if (growth > MAX_GROWTH) {
             return synth_fraction(0, 1);
         }
     }

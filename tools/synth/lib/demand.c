@@ -30,7 +30,7 @@ synth_collective_t synth_dual(synth_collective_t collective)
                                              : collective;
 }
 
-int synth_least_chunks(synth_collective_t collective, int ranks)
+int synth_min_chunks(synth_collective_t collective, int ranks)
 {
     return collective == SYNTH_ALLTOALL || collective == SYNTH_ALLREDUCE ? ranks : 1;
 }
@@ -57,7 +57,7 @@ synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int r
     /*
      * The chunks are numbered block by block. A block contains the chunks that one rank sends, or in a scatter the
      * chunks that one rank receives. A broadcast has only one block. The block of an all-to-all is divided once more,
-     * by receivers: its number of chunks is a multiple of the number of ranks (synth_least_chunks).
+     * by receivers: its number of chunks is a multiple of the number of ranks (synth_min_chunks).
      */
     for (int chunk = 0; chunk < demand->count; ++chunk) {
         int block = chunk / chunks, source = block;

@@ -50,6 +50,6 @@ synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int r
 void synth_demand_free(synth_demand_t *demand);
 
 /* Returns the least allowed value of `chunks`; all other allowed values are multiples of it. */
-int synth_least_chunks(synth_collective_t collective, int ranks);
+int synth_min_chunks(synth_collective_t collective, int ranks);
 
 #endif

@@ -354,15 +354,15 @@ static synth_schedule_t *build_two_level(const synth_topology_t *topology, const
 /* Tries all ways to divide the ranks into halves, so it returns NULL for machines with more than 16 ranks. */
 synth_schedule_t *synth_two_level(const synth_topology_t *topology)
 {
-    enum { MOST_RANKS = 16 }; /* all halves of the ranks are tried */
+    enum { MAX_RANKS = 16 }; /* all halves of the ranks are tried */
     int ranks = topology->ranks, count = ranks / 2;
 
-    if (ranks % 2 != 0 || ranks < 4 || ranks > MOST_RANKS) {
+    if (ranks % 2 != 0 || ranks < 4 || ranks > MAX_RANKS) {
         return NULL;
     }
     /* Rank 0 is in each set, so that each split is tried only once. */
     for (uint64_t set = 1; set < UINT64_C(1) << ranks; set += 2) {
-        int half[MOST_RANKS], other[MOST_RANKS], twin[MOST_RANKS], in_count = 0, out_count = 0;
+        int half[MAX_RANKS], other[MAX_RANKS], twin[MAX_RANKS], in_count = 0, out_count = 0;
 
         if (__builtin_popcountll(set) != count) {
             continue;

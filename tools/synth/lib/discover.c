@@ -12,7 +12,7 @@
 
 #include "tools/synth/lib/machine.h"
 
-enum { MOST_LINKS = 36 }; /* NVLinks of a GPU */
+enum { MAX_LINKS = 36 }; /* NVLinks of a GPU */
 
 /*
  * Values of NVML: kinds of devices at the far end of an NVLink, and levels of the closest common ancestor of two GPUs.
@@ -94,7 +94,7 @@ static int pcie_mbps_of(unsigned generation, unsigned width)
  */
 static void count_nvlinks(const nvml_t *nvml, device_t device, int gpu, const pci_info_t *pci, synth_machine_t *machine)
 {
-    for (unsigned link = 0; link < MOST_LINKS; ++link) {
+    for (unsigned link = 0; link < MAX_LINKS; ++link) {
         unsigned active = 0, type = TO_GPU;
         pci_info_t remote;
         int peer = -1;

@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <hwloc.h>
 
-enum { NVIDIA = 0x10de, AMD = 0x1002 };           /* PCI numbers of vendors */
-enum { DISPLAY = 0x03, ACCELERATOR = 0x12 };      /* PCI classes of devices */
-enum { MOST_MATRICES = 4, MOST_MBPS = 10000000 }; /* matrices of one name; a bandwidth in a matrix, MB/s */
+enum { NVIDIA = 0x10de, AMD = 0x1002 };         /* PCI numbers of vendors */
+enum { DISPLAY = 0x03, ACCELERATOR = 0x12 };    /* PCI classes of devices */
+enum { MAX_MATRICES = 4, MAX_MBPS = 10000000 }; /* matrices of one name; a bandwidth in a matrix, MB/s */
 
 /* The functions of hwloc that are used. */
 typedef struct {
@@ -154,13 +154,13 @@ static int gpu_of(const hwloc_obj_t *gpu, int gpus, hwloc_obj_t object)
 static void read_bandwidths(const hwloc_t *hwloc, hwloc_topology_t topology, const char *name, const hwloc_obj_t *gpu,
                             synth_machine_t *machine)
 {
-    struct hwloc_distances_s *matrices[MOST_MATRICES];
-    unsigned count = MOST_MATRICES;
+    struct hwloc_distances_s *matrices[MAX_MATRICES];
+    unsigned count = MAX_MATRICES;
 
     if (hwloc->matrices(topology, name, &count, matrices, 0) != 0) {
         return;
     }
-    for (unsigned i = 0; i < count && i < MOST_MATRICES; ++i) {
+    for (unsigned i = 0; i < count && i < MAX_MATRICES; ++i) {
         struct hwloc_distances_s *matrix = matrices[i];
         const unsigned size = matrix->nbobjs;
 
@@ -168,7 +168,7 @@ static void read_bandwidths(const hwloc_t *hwloc, hwloc_topology_t topology, con
             int from = gpu_of(gpu, machine->gpus, matrix->objs[entry / size]);
             int to = gpu_of(gpu, machine->gpus, matrix->objs[entry % size]);
 
-            if (from >= 0 && to >= 0 && from != to && matrix->values[entry] < MOST_MBPS) {
+            if (from >= 0 && to >= 0 && from != to && matrix->values[entry] < MAX_MBPS) {
                 machine->nvlinks[from][to] = (int)matrix->values[entry]; /* counted as so many links of 1 MB/s each */
             }
         }

@@ -112,16 +112,16 @@ static bool find_levels(synth_flow_t *flow, int source, int sink)
  * Pushes up to `most` units from a node to the sink, along arcs that lead to the next level. Returns the number of
  * units that were pushed. The depth of the recursion is the number of levels.
  */
-static int64_t push(synth_flow_t *flow, int node, int sink, int64_t most)
+static int64_t push(synth_flow_t *flow, int node, int sink, int64_t max_flow)
 {
     int64_t pushed = 0;
 
     if (node == sink) {
-        return most;
+        return max_flow;
     }
-    for (; flow->cursor[node] >= 0 && pushed < most; flow->cursor[node] = flow->half[flow->cursor[node]].next) {
+    for (; flow->cursor[node] >= 0 && pushed < max_flow; flow->cursor[node] = flow->half[flow->cursor[node]].next) {
         half_t *half = &flow->half[flow->cursor[node]];
-        int64_t wanted = most - pushed < half->residual ? most - pushed : half->residual, passed_on;
+        int64_t wanted = max_flow - pushed < half->residual ? max_flow - pushed : half->residual, passed_on;
 
         if (wanted <= 0 || flow->level[half->to] != flow->level[node] + 1) {
             continue;
@@ -130,22 +130,22 @@ static int64_t push(synth_flow_t *flow, int node, int sink, int64_t most)
         half->residual -= passed_on;
         flow->half[flow->cursor[node] ^ 1].residual += passed_on;
         pushed += passed_on;
-        if (pushed == most) {
+        if (pushed == max_flow) {
             break; /* without moving the cursor: this arc may have capacity left */
         }
     }
     return pushed;
 }
 
-int64_t synth_flow_run(synth_flow_t *flow, int source, int sink, int64_t most)
+int64_t synth_flow_run(synth_flow_t *flow, int source, int sink, int64_t max_flow)
 {
     int64_t total = 0;
 
-    while (total < most && find_levels(flow, source, sink)) {
+    while (total < max_flow && find_levels(flow, source, sink)) {
         int64_t pushed;
 
         memcpy(flow->cursor, flow->first, sizeof(int) * (size_t)flow->nodes);
-        pushed = push(flow, source, sink, most - total);
+        pushed = push(flow, source, sink, max_flow - total);
         if (pushed == 0) {
             break;
         }

@@ -23,7 +23,7 @@ int synth_flow_arc(synth_flow_t *flow, int from, int to, int64_t capacity);
 void synth_flow_set(synth_flow_t *flow, int arc, int64_t capacity);
 
 /* Adds as much flow as possible to the current flow, at most `most`, and returns how much it added. */
-int64_t synth_flow_run(synth_flow_t *flow, int source, int sink, int64_t most);
+int64_t synth_flow_run(synth_flow_t *flow, int source, int sink, int64_t max_flow);
 
 /* Returns the flow on an arc. */
 int64_t synth_flow_on(const synth_flow_t *flow, int arc);

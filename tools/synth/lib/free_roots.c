@@ -22,16 +22,16 @@
 #include "tools/synth/lib/simplex.h"
 #include "tools/synth/lib/symmetry.h"
 
-enum { MOST_RANKS = 24, MOST_ROWS = 2600, MOST_CUTS = 20000 }; /* larger programs take too long */
-enum { SCALE = 1 << 30, TOLERANCE = SCALE / 1000000 };         /* flows count in units of 1/SCALE */
-enum { PIVOTS_AT_ONCE = 100 };                                 /* pivots between two checks of the time */
-enum { FROM_ROOT, TO_ROOT, DIRECTIONS };                       /* the directions in which trees of a root send */
+enum { MAX_RANKS = 24, MAX_ROWS = 2600, MAX_CUTS = 20000 }; /* larger programs take too long */
+enum { SCALE = 1 << 30, TOLERANCE = SCALE / 1000000 };      /* flows count in units of 1/SCALE */
+enum { PIVOTS_AT_ONCE = 100 };                              /* pivots between two checks of the time */
+enum { FROM_ROOT, TO_ROOT, DIRECTIONS };                    /* the directions in which trees of a root send */
 
 /*
  * The bound is computed with weights in multiples of 1/1, 1/2, ..., and at last of 1/FINE_PARTS, which is the least
  * common multiple of 1 to 16.
  */
-enum { MOST_PARTS = 1000, FINE_PARTS = 720720 };
+enum { MAX_PARTS = 1000, FINE_PARTS = 720720 };
 
 #define PRECISION 1e-7  /* a bound that is this close to the floating-point value needs no finer parts */
 #define NEGLIGIBLE 1e-9 /* smaller weights count as 0 */
@@ -47,7 +47,7 @@ typedef struct {
     const synth_topology_t *topology;
     synth_simplex_t *simplex;
     synth_flow_t *flow; /* arc i is link i, reversed for TO_ROOT */
-    cut_t *cut;         /* room for MOST_CUTS */
+    cut_t *cut;         /* room for MAX_CUTS */
     int cut_count;
     int *price; /* columns of the simplex: of the price of each link, then of each group */
     synth_symmetry_t symmetry;
@@ -164,9 +164,9 @@ static bool add_prices(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
     int price_count = topology->link_count + topology->group_count;
-    int most_entries = DIRECTIONS * topology->ranks * topology->link_count + 1;
-    int *entry_row = malloc(sizeof(int) * (size_t)most_entries);
-    double *entry_value = malloc(sizeof(double) * (size_t)most_entries);
+    int max_entries = DIRECTIONS * topology->ranks * topology->link_count + 1;
+    int *entry_row = malloc(sizeof(int) * (size_t)max_entries);
+    double *entry_value = malloc(sizeof(double) * (size_t)max_entries);
     bool ok = entry_row != NULL && entry_value != NULL;
 
     program->price = calloc((size_t)price_count, sizeof(int));
@@ -286,7 +286,7 @@ static int add_violated_cuts(program_t *program)
                 }
                 if (other_end != root && share > TOLERANCE &&
                     synth_flow_run(program->flow, root, other_end, share) < share - TOLERANCE) {
-                    if (program->cut_count == MOST_CUTS || !add_cut(program, root, direction)) {
+                    if (program->cut_count == MAX_CUTS || !add_cut(program, root, direction)) {
                         return -1;
                     }
                     ++added;
@@ -308,7 +308,7 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
     const synth_topology_t *topology = program->topology;
     int links = topology->link_count, ranks = topology->ranks, symmetries = program->symmetry.count;
     int64_t *load = calloc((size_t)(DIRECTIONS * program->pair_classes), sizeof(*load)), share[SYNTH_MAX_RANKS] = {0};
-    int64_t least_share, cost = 0;
+    int64_t min_share, cost = 0;
 
     if (load == NULL) {
         return synth_fraction(0, 1);
@@ -328,9 +328,9 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
         }
     }
     /* The numerator is the least total weight of the cuts of one root. */
-    least_share = share[0];
+    min_share = share[0];
     for (int i = 1; i < program->root_classes; ++i) {
-        least_share = share[i] < least_share ? share[i] : least_share;
+        min_share = share[i] < min_share ? share[i] : min_share;
     }
     /* The price of a link is the largest load that any root puts on it, less the prices of its groups. */
     for (int link = 0; link < links; ++link) {
@@ -358,7 +358,7 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
         cost += price > 0 ? (int64_t)llround(price * (double)parts) * topology->groups[j].capacity : 0;
     }
     free(load);
-    return cost > 0 ? synth_fraction(least_share, cost) : synth_fraction(0, 1);
+    return cost > 0 ? synth_fraction(min_share, cost) : synth_fraction(0, 1);
 }
 
 /* Writes the shares and loads of the solution. Members of one class have equal parts of their class's sum. */
@@ -396,7 +396,7 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_free_ro
         return MSCCLPP_ERR_NO_MEMORY;
     }
     rows = budget_row(program) + 1;
-    if (rows > MOST_ROWS) {
+    if (rows > MAX_ROWS) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     right_sides = calloc((size_t)rows, sizeof(*right_sides));
@@ -405,7 +405,7 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_free_ro
         program->simplex = synth_simplex_new(rows, right_sides);
     }
     free(right_sides);
-    program->cut = calloc(MOST_CUTS, sizeof(*program->cut));
+    program->cut = calloc(MAX_CUTS, sizeof(*program->cut));
     if (program->simplex == NULL || program->cut == NULL || !add_prices(program)) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
@@ -430,7 +430,7 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_free_ro
     }
     result->value = synth_simplex_objective(program->simplex);
     result->bound = synth_fraction(0, 1);
-    for (int parts = 1; parts < MOST_PARTS && synth_value(result->bound) < result->value - PRECISION; ++parts) {
+    for (int parts = 1; parts < MAX_PARTS && synth_value(result->bound) < result->value - PRECISION; ++parts) {
         result->bound = synth_larger(result->bound, evaluate(program, parts));
     }
     if (synth_value(result->bound) < result->value - PRECISION) {
@@ -445,7 +445,7 @@ mscclpp_status_t synth_free_roots(const synth_topology_t *topology, double secon
 {
     program_t program = {.topology = topology};
     mscclpp_status_t status =
-        topology->ranks > MOST_RANKS ? MSCCLPP_ERR_NOT_SUPPORTED : solve(&program, mscclpp_now() + seconds, result);
+        topology->ranks > MAX_RANKS ? MSCCLPP_ERR_NOT_SUPPORTED : solve(&program, mscclpp_now() + seconds, result);
 
     for (int i = 0; i < program.cut_count; ++i) {
         free(program.cut[i].links);

@@ -25,21 +25,21 @@
 #define GREEDY_SIZE 1e5
 
 enum {
-    SHORT_RANKS = 9,         /* the short search is left out for fewer ranks */
-    SHORT_CHUNKS = 4,        /* it tries this many numbers of chunks */
-    SHORT_STEPS = 3,         /* and this many numbers of steps */
-    GREEDY_CHUNKS = 6,       /* the greedy choice is tried with up to this many times the least number of chunks */
-    GREEDY_ROUNDS = 6,       /* and up to this many rounds a step */
-    STEPS_BEYOND = 8,        /* how many more steps than the least are searched */
-    ROUNDS_BEYOND = 4,       /* how many numbers of rounds are tried for a number of chunks, from the bound up */
-    MOST_TRIES = 400,        /* of one number of steps */
-    MOST_LITERALS = 3000000, /* links * steps * ranks * chunks; larger tries are skipped */
-    MOST_ROUNDS = 10000,     /* a bound with more rounds is not tried with packed trees */
-    PASSES = 5,              /* how often all tries are made, each time with more seconds for each */
-    FIRST_TRIES = 12,        /* the first pass makes only this many tries */
-    BOUND_PART = 4,          /* the bound for any number of steps may take one fourth of the time */
-    TREES_PART = 8,          /* packing trees may take one eighth */
-    FLOW_ROUNDS_BEYOND = 2   /* how many more rounds than the bound are tried by flows */
+    SHORT_RANKS = 9,        /* the short search is left out for fewer ranks */
+    SHORT_CHUNKS = 4,       /* it tries this many numbers of chunks */
+    SHORT_STEPS = 3,        /* and this many numbers of steps */
+    GREEDY_CHUNKS = 6,      /* the greedy choice is tried with up to this many times the least number of chunks */
+    GREEDY_ROUNDS = 6,      /* and up to this many rounds a step */
+    STEPS_BEYOND = 8,       /* how many more steps than the least are searched */
+    ROUNDS_BEYOND = 4,      /* how many numbers of rounds are tried for a number of chunks, from the bound up */
+    MAX_TRIES = 400,        /* of one number of steps */
+    MAX_LITERALS = 3000000, /* links * steps * ranks * chunks; larger tries are skipped */
+    MAX_ROUNDS = 10000,     /* a bound with more rounds is not tried with packed trees */
+    PASSES = 5,             /* how often all tries are made, each time with more seconds for each */
+    FIRST_TRIES = 12,       /* the first pass makes only this many tries */
+    BOUND_PART = 4,         /* the bound for any number of steps may take one fourth of the time */
+    TREES_PART = 8,         /* packing trees may take one eighth */
+    FLOW_ROUNDS_BEYOND = 2  /* how many more rounds than the bound are tried by flows */
 };
 
 /* The state of one search. The functions that find schedules search for schedules of `dual` on `topology`. */
@@ -145,9 +145,9 @@ static void offer(search_t *search, synth_schedule_t *schedule, const char *by, 
 }
 
 /* Returns the least allowed number of chunks; all others are multiples of it. */
-static int least_chunks(const search_t *search)
+static int find_min_chunks(const search_t *search)
 {
-    return synth_least_chunks(search->dual, search->topology->ranks);
+    return synth_min_chunks(search->dual, search->topology->ranks);
 }
 
 /* Returns true if the options ask for schedules of this many chunks. */
@@ -160,14 +160,14 @@ static bool is_wanted(const search_t *search, int chunks)
  * double each time. Stops as soon as a schedule meets `bound`, which holds for any number of steps. */
 static void try_closed(search_t *search, synth_rational_t bound)
 {
-    int first = search->options->steps != 0 ? search->options->steps : search->front->least_steps;
+    int first = search->options->steps != 0 ? search->options->steps : search->front->min_steps;
     int last = search->options->steps != 0 ? first : SYNTH_MAX_STEPS;
-    int most_chunks = search->options->chunks != 0 ? search->options->chunks : search->options->closed_chunks;
+    int max_chunks = search->options->chunks != 0 ? search->options->chunks : search->options->closed_chunks;
 
     for (int steps = first; steps <= last && !meets(search, SYNTH_MAX_STEPS, bound) && !stop_if_over(search);
          steps += steps - first < STEPS_BEYOND ? 1 : steps) {
         synth_schedule_t *schedule =
-            synth_closed(search->topology, &search->shape, search->dual, search->options->root, steps, most_chunks);
+            synth_closed(search->topology, &search->shape, search->dual, search->options->root, steps, max_chunks);
 
         if (schedule != NULL && is_wanted(search, schedule->chunks)) {
             offer(search, schedule, "closed form", SYNTH_HEURISTIC);
@@ -178,27 +178,27 @@ static void try_closed(search_t *search, synth_rational_t bound)
 }
 
 /*
- * Adds schedules by shortest paths and by the greedy choice, which need no search. Fewer chunks come first, as they
- * take less time. Many links with many chunks are left out. Shortest paths with the fewest chunks are tried even then,
- * and even after the time is over. They are left out only if a schedule meets the bound or the options ask for other
- * numbers of chunks.
+ * Adds schedules by shortest paths and by the greedy choice, which need no search. Fewer chunks come first.
+ * Combinations of many links and many chunks are left out. Shortest paths with the fewest chunks are always tried, even
+ * after the end of the time, unless a schedule meets the bound or the options ask for other numbers of chunks.
  */
 static void try_direct(search_t *search, synth_rational_t bound)
 {
     const synth_topology_t *topology = search->topology;
-    int root = search->options->root, least = least_chunks(search), most_chunks = search->options->most_chunks;
+    int root = search->options->root, min_chunks = find_min_chunks(search), max_chunks = search->options->max_chunks;
     double size_per_chunk = (double)topology->link_count * (search->dual == SYNTH_BROADCAST ? 1 : topology->ranks);
 
-    for (int chunks = least; chunks <= (most_chunks > least ? most_chunks : least) &&
-                             !meets(search, SYNTH_MAX_STEPS, bound) && (chunks == least || !stop_if_over(search));
-         chunks += least) {
-        if (is_wanted(search, chunks) && (chunks == least || size_per_chunk * chunks < SHORTEST_SIZE)) {
+    for (int chunks = min_chunks;
+         chunks <= (max_chunks > min_chunks ? max_chunks : min_chunks) && !meets(search, SYNTH_MAX_STEPS, bound) &&
+         (chunks == min_chunks || !stop_if_over(search));
+         chunks += min_chunks) {
+        if (is_wanted(search, chunks) && (chunks == min_chunks || size_per_chunk * chunks < SHORTEST_SIZE)) {
             offer(search, synth_shortest(topology, search->dual, root, chunks), "shortest ways", SYNTH_HEURISTIC);
         }
     }
-    for (int chunks = least;
-         chunks <= GREEDY_CHUNKS * least && !meets(search, search->front->least_steps, bound) && !stop_if_over(search);
-         chunks += least) {
+    for (int chunks = min_chunks; chunks <= GREEDY_CHUNKS * min_chunks &&
+                                  !meets(search, search->front->min_steps, bound) && !stop_if_over(search);
+         chunks += min_chunks) {
         for (int rounds = 1; rounds <= GREEDY_ROUNDS && is_wanted(search, chunks) &&
                              size_per_chunk * chunks < GREEDY_SIZE && !stop_if_over(search);
              ++rounds) {
@@ -210,13 +210,13 @@ static void try_direct(search_t *search, synth_rational_t bound)
 /* Adds schedules of packed trees, which keep the links of the bottleneck always busy. The number of units doubles until
  * a schedule meets the bound, the time is over or tree_chunks is reached. If the options ask neither for steps nor for
  * chunks, also sets one turn of the trees, for pipelines. Does nothing for other duals than all-gather and broadcast,
- * or if bound.num >= MOST_ROUNDS or the bound is already met. */
+ * or if bound.num >= MAX_ROUNDS or the bound is already met. */
 static void try_trees(search_t *search, synth_rational_t bound)
 {
     const synth_topology_t *topology = search->topology;
     synth_trees_t *trees;
 
-    if ((search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_BROADCAST) || bound.num >= MOST_ROUNDS ||
+    if ((search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_BROADCAST) || bound.num >= MAX_ROUNDS ||
         meets(search, SYNTH_MAX_STEPS, bound)) {
         return;
     }
@@ -248,20 +248,20 @@ static int by_ratio(const void *left, const void *right)
 }
 
 /* Lists the pairs of chunks and rounds that the bound allows and that would be better than the known schedules. The
- * best ratio comes first; results in the cache are included. Returns their number; `tries` has room for MOST_TRIES. */
+ * best ratio comes first; results in the cache are included. Returns their number; `tries` has room for MAX_TRIES. */
 static int list_tries(const search_t *search, int steps, synth_rational_t bound, try_t *tries)
 {
-    int least = least_chunks(search), count = 0;
+    int min_chunks = find_min_chunks(search), count = 0;
     synth_rational_t best = {0, 1};
     bool has_best = find_best(search, steps, &best);
 
-    for (int chunks = least; chunks <= search->options->most_chunks || chunks == search->options->chunks;
-         chunks += least) {
+    for (int chunks = min_chunks; chunks <= search->options->max_chunks || chunks == search->options->chunks;
+         chunks += min_chunks) {
         int64_t first_rounds = synth_ceiling(bound, chunks);
 
         first_rounds = first_rounds < steps ? steps : first_rounds;
         for (int64_t rounds = first_rounds;
-             is_wanted(search, chunks) && rounds < first_rounds + ROUNDS_BEYOND && count < MOST_TRIES; ++rounds) {
+             is_wanted(search, chunks) && rounds < first_rounds + ROUNDS_BEYOND && count < MAX_TRIES; ++rounds) {
             if (!has_best || synth_compare(synth_fraction(rounds, chunks), best) < 0) {
                 tries[count] = (try_t){.chunks = chunks, .rounds = (int)rounds};
                 if (search->cache != NULL) {
@@ -332,14 +332,14 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
  * bounds. Does nothing for few ranks or without symmetries. Failed tries are not recorded. */
 static void search_shortly(search_t *search, synth_rational_t bound)
 {
-    int least = least_chunks(search), first_steps = search->front->least_steps;
+    int min_chunks = find_min_chunks(search), first_steps = search->front->min_steps;
     double short_end = mscclpp_now() + SHORT_SECONDS;
 
     if (search->topology->ranks < SHORT_RANKS || search->symmetry.count < 2) {
         return;
     }
     for (int i = 0; i < SHORT_CHUNKS * SHORT_STEPS && mscclpp_now() < short_end && !stop_if_over(search); ++i) {
-        int chunks = least * (1 + i / SHORT_STEPS), steps = first_steps + i % SHORT_STEPS;
+        int chunks = min_chunks * (1 + i / SHORT_STEPS), steps = first_steps + i % SHORT_STEPS;
         int64_t first_rounds = synth_ceiling(bound, chunks);
         synth_demand_t *demand;
 
@@ -375,7 +375,7 @@ static void search_shortly(search_t *search, synth_rational_t bound)
  * all passes are made, or the time is over. */
 static void search_steps(search_t *search, int steps, synth_rational_t bound)
 {
-    try_t *tries = malloc(sizeof(*tries) * MOST_TRIES);
+    try_t *tries = malloc(sizeof(*tries) * MAX_TRIES);
     int count = tries != NULL ? list_tries(search, steps, bound, tries) : 0;
     size_t literals_per_chunk = (size_t)search->topology->link_count * (size_t)steps * (size_t)search->topology->ranks;
     bool is_met = false;
@@ -390,7 +390,7 @@ static void search_steps(search_t *search, int steps, synth_rational_t bound)
             bool has_best = find_best(search, steps, &best);
 
             if (tries[i].is_impossible || (has_best && synth_compare(ratio, best) >= 0) ||
-                literals_per_chunk * (size_t)tries[i].chunks > MOST_LITERALS) {
+                literals_per_chunk * (size_t)tries[i].chunks > MAX_LITERALS) {
                 continue;
             }
             if ((size_t)tries[i].passes <= pass) {
@@ -410,14 +410,14 @@ static void search_steps(search_t *search, int steps, synth_rational_t bound)
  * no more. For each number of chunks, it adds the first that is found, which has the fewest rounds. */
 static void try_flows(search_t *search, int steps, synth_rational_t bound)
 {
-    int most_chunks = search->options->chunks != 0 ? search->options->chunks : search->options->most_chunks;
+    int max_chunks = search->options->chunks != 0 ? search->options->chunks : search->options->max_chunks;
 
-    for (int chunks = 1; chunks <= most_chunks && !stop_if_over(search) && !meets(search, steps, bound); ++chunks) {
+    for (int chunks = 1; chunks <= max_chunks && !stop_if_over(search) && !meets(search, steps, bound); ++chunks) {
         int64_t rounds = synth_ceiling(bound, chunks);
 
         rounds = rounds < steps ? steps : rounds;
-        for (int64_t most_rounds = rounds + FLOW_ROUNDS_BEYOND;
-             is_wanted(search, chunks) && rounds <= most_rounds && !stop_if_over(search); ++rounds) {
+        for (int64_t max_rounds = rounds + FLOW_ROUNDS_BEYOND;
+             is_wanted(search, chunks) && rounds <= max_rounds && !stop_if_over(search); ++rounds) {
             synth_rational_t best;
             synth_schedule_t *schedule;
 
@@ -469,7 +469,7 @@ static void search_all_steps(search_t *search, synth_rational_t any_steps_bound)
 {
     bool has_flows = search->dual == SYNTH_GATHER || search->dual == SYNTH_SCATTER;
     bool has_steps = search->options->steps != 0;
-    int first = has_steps ? search->options->steps : search->front->least_steps;
+    int first = has_steps ? search->options->steps : search->front->min_steps;
     int last = has_steps ? first : first + STEPS_BEYOND;
 
     for (int steps = first; steps <= last && !stop_if_over(search); ++steps) {
@@ -522,7 +522,7 @@ static void read_cache(search_t *search)
         synth_schedule_t *schedule = synth_cache_schedule(search->cache, i, &seconds);
 
         if (schedule != NULL && is_wanted(search, schedule->chunks) &&
-            (schedule->chunks <= search->options->most_chunks || search->options->chunks != 0)) {
+            (schedule->chunks <= search->options->max_chunks || search->options->chunks != 0)) {
             offer_timed(search, schedule, "search, from the cache", SYNTH_BEST, seconds);
         } else {
             synth_schedule_free(schedule);
@@ -552,16 +552,16 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
     memset(front, 0, sizeof(*front));
     search.start = mscclpp_now();
     search.end = search.start + options->seconds;
-    front->least_steps = synth_bound_steps(topology, collective, options->root);
-    if (options->chunks % synth_least_chunks(collective, topology->ranks) != 0) {
+    front->min_steps = synth_bound_steps(topology, collective, options->root);
+    if (options->chunks % synth_min_chunks(collective, topology->ranks) != 0) {
         snprintf(why, why_size, "the number of chunks is %d; allowed for %s on %d ranks are multiples of %d",
                  options->chunks, synth_collective_names[collective], topology->ranks,
-                 synth_least_chunks(collective, topology->ranks));
+                 synth_min_chunks(collective, topology->ranks));
         return MSCCLPP_ERR_INVALID;
     }
-    if (options->steps != 0 && options->steps < front->least_steps) {
+    if (options->steps != 0 && options->steps < front->min_steps) {
         snprintf(why, why_size, "the number of steps is %d; %s on this topology takes at least %d", options->steps,
-                 synth_collective_names[collective], front->least_steps);
+                 synth_collective_names[collective], front->min_steps);
         return MSCCLPP_ERR_INVALID;
     }
     if (search.dual != collective) {
@@ -578,8 +578,8 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
     if (status == MSCCLPP_OK) {
         bool has_root = search.dual != SYNTH_ALLGATHER && search.dual != SYNTH_ALLTOALL;
 
-        front->least_ratio = bound.ratio;
-        front->least_by = bound.by;
+        front->min_ratio = bound.ratio;
+        front->min_ratio_by = bound.by;
         if (topology->ranks <= SYNTH_SLP_RANKS) { /* larger machines are not searched */
             synth_symmetry_find(search.topology, has_root ? options->root : -1, &search.symmetry);
         }

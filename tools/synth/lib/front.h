@@ -33,22 +33,22 @@ enum { SYNTH_MAX_POINTS = 64 };
 typedef struct {
     synth_point_t point[SYNTH_MAX_POINTS]; /* sorted by steps */
     int count;
-    int least_steps;              /* lower bound of the steps */
-    synth_rational_t least_ratio; /* lower bound of the ratio for any number of steps; 0/1 if none is known */
-    const char *least_by;         /* what proves that bound */
-    synth_schedule_t *trees;      /* the trees of a pipeline, as one turn of it; NULL: none */
-    bool complete;                /* the last point meets the bound that holds for every number of steps */
-    bool stopped;                 /* the time was over, or the caller asked to stop */
-    char note[SYNTH_WHY];         /* a fault of the cache, or empty */
+    int min_steps;              /* lower bound of the steps */
+    synth_rational_t min_ratio; /* lower bound of the ratio for any number of steps; 0/1 if none is known */
+    const char *min_ratio_by;   /* what proves that bound */
+    synth_schedule_t *trees;    /* the trees of a pipeline, as one turn of it; NULL: none */
+    bool complete;              /* the last point meets the bound that holds for every number of steps */
+    bool stopped;               /* the time was over, or the caller asked to stop */
+    char note[SYNTH_WHY];       /* a fault of the cache, or empty */
 } synth_front_t;
 
 typedef struct {
     int root;
     int steps;  /* 0: all */
-    int chunks; /* 0: up to most_chunks */
-    int most_chunks;
-    int tree_chunks;   /* most_chunks for schedules of packed trees, which improve with more and more chunks */
-    int closed_chunks; /* most_chunks for schedules of formulas */
+    int chunks; /* 0: up to max_chunks */
+    int max_chunks;
+    int tree_chunks;   /* max_chunks for schedules of packed trees, which improve with more and more chunks */
+    int closed_chunks; /* max_chunks for schedules of formulas */
     double seconds;
     bool search;                                       /* false: polynomial methods only */
     const char *cache;                                 /* folder of the cache; NULL: none. Used with `search` only. */

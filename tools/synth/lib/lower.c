@@ -16,7 +16,7 @@
 #include "mca/common/plan/simulate.h"
 #include "tools/synth/lib/lower_parts.h"
 
-enum { MOST_SENDS = 1024 }; /* most sends of a schedule that becomes a plan with packets */
+enum { MAX_SENDS = 1024 }; /* most sends of a schedule that becomes a plan with packets */
 
 void synth_lower_partners(const synth_schedule_t *schedule, int rank, int step, uint64_t *senders, uint64_t *receivers)
 {
@@ -161,7 +161,7 @@ bool synth_can_lower(const synth_topology_t *topology, const synth_schedule_t *s
         *why_p = "packets do not leave a node";
         return false;
     }
-    if (manner == SYNTH_PACKETS && schedule->send_count > MOST_SENDS) {
+    if (manner == SYNTH_PACKETS && schedule->send_count > MAX_SENDS) {
         *why_p = "messages that are small enough for packets are not worth so many sends";
         return false;
     }

@@ -16,12 +16,12 @@
 #include <stdlib.h>
 
 enum {
-    CREDITS = 4,           /* turns that a sender may be ahead of its receiver */
-    MOST_BLOCKS = 64,      /* of a rank */
-    MOST_UNIT = 256 << 10, /* bytes of a chunk in one turn */
-    SCRATCH = 64 << 20,    /* bytes of scratch that every executor has for a ring: MSCCL++ has this, others have more */
-    UP = 0,                /* towards the root: tag of channels, and index into arrays */
-    DOWN = 1               /* away from the root */
+    CREDITS = 4,          /* turns that a sender may be ahead of its receiver */
+    MAX_BLOCKS = 64,      /* of a rank */
+    MAX_UNIT = 256 << 10, /* bytes of a chunk in one turn */
+    SCRATCH = 64 << 20,   /* bytes of scratch that every executor has for a ring: MSCCL++ has this, others have more */
+    UP = 0,               /* towards the root: tag of channels, and index into arrays */
+    DOWN = 1              /* away from the root */
 };
 
 /* The position of a rank in the two trees of a chunk: the tree to the root, UP, and the tree away from it, DOWN. */
@@ -91,7 +91,7 @@ int synth_turns_instances(const synth_layout_t *layout, int asked)
 {
     int instances = 1;
 
-    while (2 * instances <= asked && 2 * instances * 2 * layout->count <= MOST_BLOCKS) { /* two blocks for each chunk */
+    while (2 * instances <= asked && 2 * instances * 2 * layout->count <= MAX_BLOCKS) { /* two blocks for each chunk */
         instances *= 2;
     }
     return instances;
@@ -115,7 +115,7 @@ static int power_of_two(int number)
  */
 static uint64_t unit_of(const synth_layout_t *layout, int instances)
 {
-    uint64_t unit = MOST_UNIT;
+    uint64_t unit = MAX_UNIT;
 
     for (int rank = 0; rank < layout->ranks; ++rank) {
         uint64_t slot = SCRATCH / (uint64_t)(power_of_two(layout->scratch[rank]) * instances);

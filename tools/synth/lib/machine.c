@@ -6,7 +6,7 @@
 
 #include "tools/synth/lib/rational.h"
 
-enum { MOST_NVLINK_MBPS = 500000000 }; /* limit of the rate from a GPU to another one, and from a GPU to switches */
+enum { MAX_NVLINK_MBPS = 500000000 }; /* limit of the rate from a GPU to another one, and from a GPU to switches */
 
 /* Compares hubs by the set of GPUs below them. */
 bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t below, int mbps)
@@ -65,17 +65,17 @@ static bool fit_nvlinks(const synth_machine_t *machine, char *why, size_t why_si
      * If the description of a machine has rates in place of numbers of links, a rate counts as this many links of 1
      * MB/s.
      */
-    const int allowed = machine->nvlink_mbps > 0 ? MOST_NVLINK_MBPS / machine->nvlink_mbps : MOST_NVLINK_MBPS;
+    const int allowed = machine->nvlink_mbps > 0 ? MAX_NVLINK_MBPS / machine->nvlink_mbps : MAX_NVLINK_MBPS;
 
     for (int gpu = 0; gpu < machine->gpus; ++gpu) {
-        int most = machine->to_switch[gpu];
+        int max_nvlinks = machine->to_switch[gpu];
 
         for (int other = 0; other < machine->gpus; ++other) {
-            most = machine->nvlinks[gpu][other] > most ? machine->nvlinks[gpu][other] : most;
+            max_nvlinks = machine->nvlinks[gpu][other] > max_nvlinks ? machine->nvlinks[gpu][other] : max_nvlinks;
         }
-        if (most > allowed) {
+        if (max_nvlinks > allowed) {
             snprintf(why, why_size, "GPU %d has %d NVLinks to another GPU or to switches; allowed are 0 to %d", gpu,
-                     most, allowed);
+                     max_nvlinks, allowed);
             return false;
         }
     }

@@ -9,10 +9,10 @@
 #include "tools/synth/lib/machine.h"
 
 enum {
-    DEPTH = 24,          /* depth of nested elements */
-    WORD = 96,           /* bytes of a name or value, with the zero byte */
-    MOST_NVLINKS = 2048, /* NVLinks of all GPUs */
-    ATTRIBUTES = 32      /* of one element */
+    DEPTH = 24,         /* depth of nested elements */
+    WORD = 96,          /* bytes of a name or value, with the zero byte */
+    MAX_NVLINKS = 2048, /* NVLinks of all GPUs */
+    ATTRIBUTES = 32     /* of one element */
 };
 
 typedef struct {
@@ -143,15 +143,15 @@ static const char *value_of(const reader_t *reader, const char *name)
 }
 
 /* Parses the value of an attribute as a whole number from `least` to `most`. A missing attribute is an error. */
-static bool read_number_value(reader_t *reader, const char *name, long least, long most, int *number_p)
+static bool read_number_value(reader_t *reader, const char *name, long min, long max, int *number_p)
 {
     const char *text = value_of(reader, name);
     char *end;
     long number = text != NULL ? strtol(text, &end, 10) : 0;
 
-    if (text == NULL || *text == '\0' || *end != '\0' || number < least || number > most) {
+    if (text == NULL || *text == '\0' || *end != '\0' || number < min || number > max) {
         return refuse(reader, "\"%s\" is \"%.40s\"; allowed are whole numbers from %ld to %ld", name,
-                      text != NULL ? text : "", least, most);
+                      text != NULL ? text : "", min, max);
     }
     *number_p = (int)number;
     return true;
@@ -225,8 +225,8 @@ static bool begin_nvlink(reader_t *reader)
     if (parent == NULL || strcmp(parent->element, "gpu") != 0) {
         return true;
     }
-    if (reader->nvlink_count == MOST_NVLINKS) {
-        return refuse(reader, "more than %d nvlinks", MOST_NVLINKS);
+    if (reader->nvlink_count == MAX_NVLINKS) {
+        return refuse(reader, "more than %d nvlinks", MAX_NVLINKS);
     }
     if (target == NULL) {
         return refuse(reader, "an nvlink has no \"target\"");
@@ -436,7 +436,7 @@ mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *why, s
     mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
 
     if (reader != NULL && machine != NULL) {
-        reader->nvlink = calloc(MOST_NVLINKS + 1, sizeof(*reader->nvlink));
+        reader->nvlink = calloc(MAX_NVLINKS + 1, sizeof(*reader->nvlink));
     }
     if (reader != NULL && reader->nvlink != NULL) {
         why[0] = '\0';

@@ -97,7 +97,7 @@ static int next_after(const synth_candidate_t *candidates, int count, int curren
 static void share_sizes(synth_candidate_t *candidates, int count)
 {
     int current = 0;
-    uint64_t least = 0;
+    uint64_t first_size = 0;
 
     for (int i = 1; i < count; ++i) { /* start with the fastest candidate for messages of 0 bytes */
         if (candidates[i].fixed < candidates[current].fixed ||
@@ -110,10 +110,10 @@ static void share_sizes(synth_candidate_t *candidates, int count)
         int next = next_after(candidates, count, current, &crossing);
         bool is_last = next == count;
 
-        if (is_last || crossing >= (double)least) {
-            candidates[current].range =
-                (synth_range_t){.is_used = true, .least = least, .most = is_last ? UINT64_MAX : (uint64_t)crossing};
-            least = candidates[current].range.most + 1;
+        if (is_last || crossing >= (double)first_size) {
+            candidates[current].range = (synth_range_t){
+                .is_used = true, .min_bytes = first_size, .max_bytes = is_last ? UINT64_MAX : (uint64_t)crossing};
+            first_size = candidates[current].range.max_bytes + 1;
         }
         current = next;
     }
@@ -160,16 +160,18 @@ int synth_pass_range_on(synth_candidate_t *candidates, int count, int unusable)
     int larger = -1, smaller = -1;
 
     for (int i = 0; i < count && range->is_used; ++i) {
-        if (candidates[i].range.is_used && candidates[i].range.least == range->most + 1 && range->most != UINT64_MAX) {
+        if (candidates[i].range.is_used && candidates[i].range.min_bytes == range->max_bytes + 1 &&
+            range->max_bytes != UINT64_MAX) {
             larger = i;
-        } else if (candidates[i].range.is_used && candidates[i].range.most + 1 == range->least && range->least != 0) {
+        } else if (candidates[i].range.is_used && candidates[i].range.max_bytes + 1 == range->min_bytes &&
+                   range->min_bytes != 0) {
             smaller = i;
         }
     }
     if (larger >= 0) {
-        candidates[larger].range.least = range->least;
+        candidates[larger].range.min_bytes = range->min_bytes;
     } else if (smaller >= 0) {
-        candidates[smaller].range.most = range->most;
+        candidates[smaller].range.max_bytes = range->max_bytes;
     }
     range->is_used = false;
     return larger >= 0 ? larger : smaller;

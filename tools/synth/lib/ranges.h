@@ -9,8 +9,9 @@
 #define SYNTH_UNIT_GBPS 25.0 /* GB/s of a unit of capacity, if the topology does not specify them */
 
 typedef struct {
-    bool is_used;         /* false: the range is empty, since others are faster for every size */
-    uint64_t least, most; /* bytes of a message as execution plans count them: all blocks of the collective together */
+    bool is_used; /* false: the range is empty, since others are faster for every size */
+    uint64_t min_bytes,
+        max_bytes; /* bytes of a message as execution plans count them: all blocks of the collective together */
 } synth_range_t;
 
 /* A schedule and a manner that may become a plan. */

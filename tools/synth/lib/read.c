@@ -63,15 +63,14 @@ static const char *value_text(const mscclpp_json_t *value, char *text, size_t si
 }
 
 /* Reads a whole number from `least` to `most`. `what` names it in messages. */
-static bool read_whole(reader_t *reader, const mscclpp_json_t *value, const char *what, int least, int most,
-                       int *number_p)
+static bool read_whole(reader_t *reader, const mscclpp_json_t *value, const char *what, int min, int max, int *number_p)
 {
     char text[64];
 
-    if (value == NULL || value->type != MSCCLPP_JSON_UNSIGNED || value->number < (uint64_t)least ||
-        value->number > (uint64_t)most) {
+    if (value == NULL || value->type != MSCCLPP_JSON_UNSIGNED || value->number < (uint64_t)min ||
+        value->number > (uint64_t)max) {
         return refuse(reader, "%s is %s; allowed are whole numbers from %d to %d", what,
-                      value_text(value, text, sizeof(text)), least, most);
+                      value_text(value, text, sizeof(text)), min, max);
     }
     *number_p = (int)value->number;
     return true;

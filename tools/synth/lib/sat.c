@@ -14,9 +14,9 @@
 
 /* Larger instances are not tried. */
 enum {
-    MOST_VARIABLES = 40000000,
-    MOST_COUNTED = 512, /* most entries of a counter */
-    MOST_EXTRAS = 500   /* rounds beyond one for each step, plus 1 */
+    MAX_VARIABLES = 40000000,
+    MAX_COUNTED = 512, /* most entries of a counter */
+    MAX_EXTRAS = 500   /* rounds beyond one for each step, plus 1 */
 };
 
 enum { SATISFIABLE = 10, UNSATISFIABLE = 20 }; /* answers of CaDiCaL */
@@ -295,11 +295,11 @@ static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
 /*
  * Extends a sequential counter by one literal. Afterwards, for each j below *length: if more than j of the literals
  * counted so far are true, counter[j] is true (not the other way round). *length is their number, but at most `cap`,
- * which must not exceed MOST_COUNTED, the room of a counter. The entries are replaced by new variables.
+ * which must not exceed MAX_COUNTED, the room of a counter. The entries are replaced by new variables.
  */
 static void extend_counter(encoding_t *encoding, int literal, int *counter, int *length, int cap)
 {
-    int extended[MOST_COUNTED], extended_length = *length < cap ? *length + 1 : cap;
+    int extended[MAX_COUNTED], extended_length = *length < cap ? *length + 1 : cap;
 
     for (int j = 0; j < extended_length; ++j) {
         extended[j] = encoding->next_variable++;
@@ -323,10 +323,10 @@ static void extend_counter(encoding_t *encoding, int literal, int *counter, int 
  */
 static bool write_capacity(encoding_t *encoding, const int *links, int count, int capacity, int step)
 {
-    int extras = encoding->rounds - encoding->steps, most_counted = capacity * (extras + 1) + 1, length = 0;
-    int counter[MOST_COUNTED];
+    int extras = encoding->rounds - encoding->steps, max_counted = capacity * (extras + 1) + 1, length = 0;
+    int counter[MAX_COUNTED];
 
-    if (most_counted > MOST_COUNTED) { /* no clauses are needed if all chunks fit into one round; otherwise the instance
+    if (max_counted > MAX_COUNTED) { /* no clauses are needed if all chunks fit into one round; otherwise the instance
                                           is too large */
         return capacity >= encoding->demand->count;
     }
@@ -335,7 +335,7 @@ static bool write_capacity(encoding_t *encoding, const int *links, int count, in
             int send = *send_entry(encoding, step, chunk, links[i]);
 
             if (send != NEVER) {
-                extend_counter(encoding, send, counter, &length, most_counted);
+                extend_counter(encoding, send, counter, &length, max_counted);
             }
         }
     }
@@ -385,7 +385,7 @@ static bool write_capacities(encoding_t *encoding)
  */
 static void write_rounds(encoding_t *encoding)
 {
-    int extras = encoding->rounds - encoding->steps, length = 0, counter[MOST_COUNTED];
+    int extras = encoding->rounds - encoding->steps, length = 0, counter[MAX_COUNTED];
 
     for (int step = 0; step < encoding->steps; ++step) {
         const int *extra = &encoding->extra[step * (encoding->rounds + 1)];
@@ -412,7 +412,7 @@ static bool encode(encoding_t *encoding)
     size_t count = (size_t)encoding->demand->count, ranks = (size_t)encoding->demand->ranks;
     size_t steps = (size_t)encoding->steps;
 
-    if (encoding->rounds - encoding->steps + 1 > MOST_EXTRAS || !classify(encoding)) {
+    if (encoding->rounds - encoding->steps + 1 > MAX_EXTRAS || !classify(encoding)) {
         return false;
     }
     encoding->have = calloc((steps + 1) * (size_t)encoding->have_classes, sizeof(int));
@@ -435,7 +435,7 @@ static bool encode(encoding_t *encoding)
                 write_chunk(encoding, chunk, rank, step);
             }
         }
-        if (encoding->next_variable > MOST_VARIABLES || should_end(encoding)) {
+        if (encoding->next_variable > MAX_VARIABLES || should_end(encoding)) {
             return false;
         }
     }

@@ -147,12 +147,12 @@ static void pivot(synth_simplex_t *simplex, int entering, int row)
     ++simplex->pivots;
 }
 
-bool synth_simplex_run(synth_simplex_t *simplex, int most_pivots)
+bool synth_simplex_run(synth_simplex_t *simplex, int max_pivots)
 {
     int rows = simplex->rows;
 
-    for (int turn = 0; turn < most_pivots; ++turn) {
-        double best_gain = EPSILON, least_ratio = INFINITY;
+    for (int turn = 0; turn < max_pivots; ++turn) {
+        double best_gain = EPSILON, min_ratio = INFINITY;
         int entering = -1, leaving_row = -1;
 
         /* The column with the largest gain enters the basis. The column of the row that limits it most leaves. */
@@ -168,8 +168,8 @@ bool synth_simplex_run(synth_simplex_t *simplex, int most_pivots)
         for (int i = 0; i < rows; ++i) {
             double entry = simplex->column[entering][i];
 
-            if (entry > EPSILON && simplex->perturbed[i] / entry < least_ratio) {
-                least_ratio = simplex->perturbed[i] / entry;
+            if (entry > EPSILON && simplex->perturbed[i] / entry < min_ratio) {
+                min_ratio = simplex->perturbed[i] / entry;
                 leaving_row = i;
             }
         }

@@ -25,10 +25,10 @@ int synth_simplex_column(synth_simplex_t *simplex, double gain, int count, const
 
 /*
  * Continues towards the optimum from the solution of the last run. Returns true when it finds that the solution is
- * optimal. Returns false after `most_pivots` pivots, even if the last one has reached the optimum, or if the function
+ * optimal. Returns false after `max_pivots` pivots, even if the last one has reached the optimum, or if the function
  * has no upper bound.
  */
-bool synth_simplex_run(synth_simplex_t *simplex, int most_pivots);
+bool synth_simplex_run(synth_simplex_t *simplex, int max_pivots);
 
 /* Return the value of the function, and the value of one variable, in the current solution. */
 double synth_simplex_objective(const synth_simplex_t *simplex);

@@ -11,11 +11,11 @@
 #include "tools/synth/lib/simplex.h"
 #include "tools/synth/lib/symmetry.h"
 
-enum { MOST_ROWS = 2600, MOST_CUTS = 20000 };          /* larger programs take too long */
+enum { MAX_ROWS = 2600, MAX_CUTS = 20000 };            /* larger programs take too long */
 enum { SCALE = 1 << 30, TOLERANCE = SCALE / 1000000 }; /* flows count in units of 1/SCALE */
-enum { PIVOTS_AT_ONCE = 100, MOST_PIVOTS = 200000 };   /* at once: between two checks of the time */
-#define PRECISION 1e-7      /* a bound that is this close to the floating-point value is not improved any more */
-enum { MOST_PARTS = 1000 }; /* weights of an optimal solution are tried in multiples of 1/1, 1/2, ... */
+enum { PIVOTS_AT_ONCE = 100, MAX_PIVOTS = 200000 };    /* at once: between two checks of the time */
+#define PRECISION 1e-7     /* a bound that is this close to the floating-point value is not improved any more */
+enum { MAX_PARTS = 1000 }; /* weights of an optimal solution are tried in multiples of 1/1, 1/2, ... */
 
 /* A cut of the graph over steps: the arcs across it carry at least `needed` chunks of a source. */
 typedef struct {
@@ -41,7 +41,7 @@ typedef struct {
     int *price_column;              /* [layer * classes + class]: the column of the simplex */
     bool is_first[SYNTH_MAX_RANKS]; /* whether a rank is a source, and the least one of those that symmetries join */
     synth_simplex_t *simplex;
-    cut_t *cut; /* room for MOST_CUTS */
+    cut_t *cut; /* room for MAX_CUTS */
     int cut_count;
     synth_flow_t *flow; /* the graph over steps: has every rank once for each step, and a sink */
     int sink;
@@ -357,7 +357,7 @@ static int add_violated_cuts(program_t *program)
             unchecked &= ~receivers;
             if (synth_flow_run(program->flow, vertex_of(program, source, 0), program->sink, needed) <
                 needed - TOLERANCE) {
-                if (program->cut_count == MOST_CUTS || !add_cut(program, source, receivers)) {
+                if (program->cut_count == MAX_CUTS || !add_cut(program, source, receivers)) {
                     return -1;
                 }
                 ++added;
@@ -378,7 +378,7 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
 {
     const synth_topology_t *topology = program->topology;
     int links = topology->link_count, price_count = links + topology->group_count, symmetries = program->symmetry.count;
-    int64_t *load = calloc((size_t)(program->layers * program->orbits), sizeof(*load)), gain = 0, most_cost = 0;
+    int64_t *load = calloc((size_t)(program->layers * program->orbits), sizeof(*load)), gain = 0, max_cost = 0;
     int64_t *group_price = calloc((size_t)price_count, sizeof(*group_price));
 
     if (load == NULL || group_price == NULL) {
@@ -426,11 +426,11 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
             }
             cost += (link_price > 0 ? link_price : 0) * topology->links[link].capacity;
         }
-        most_cost = cost > most_cost ? cost : most_cost;
+        max_cost = cost > max_cost ? cost : max_cost;
     }
     free(load);
     free(group_price);
-    return most_cost > 0 ? synth_fraction(gain, most_cost) : synth_fraction(0, 1);
+    return max_cost > 0 ? synth_fraction(gain, max_cost) : synth_fraction(0, 1);
 }
 
 /*
@@ -452,7 +452,7 @@ static void prove(const program_t *program, bool is_optimal, synth_slp_t *slp)
 
         weight[i] = value > 1e-9 ? value : 0;
     }
-    for (int i = 1; is_optimal && i < MOST_PARTS && synth_value(slp->bound) < slp->value - PRECISION; ++i) {
+    for (int i = 1; is_optimal && i < MAX_PARTS && synth_value(slp->bound) < slp->value - PRECISION; ++i) {
         slp->bound = synth_larger(slp->bound, evaluate(program, weight, i));
     }
     for (size_t i = 0;
@@ -496,7 +496,7 @@ static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp
         return MSCCLPP_ERR_NO_MEMORY;
     }
     rows = program->layers * (program->orbits + 1);
-    if (rows > MOST_ROWS) {
+    if (rows > MAX_ROWS) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     right_sides = calloc((size_t)rows, sizeof(*right_sides));
@@ -504,7 +504,7 @@ static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp
         right_sides[program->layers * program->orbits + layer] = 1;
     }
     program->simplex = right_sides != NULL ? synth_simplex_new(rows, right_sides) : NULL;
-    program->cut = calloc(MOST_CUTS, sizeof(*program->cut));
+    program->cut = calloc(MAX_CUTS, sizeof(*program->cut));
     free(right_sides);
     if (program->simplex == NULL || program->cut == NULL || !build_graph(program) || !add_prices(program)) {
         return MSCCLPP_ERR_NO_MEMORY;
@@ -518,7 +518,7 @@ static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp
             do {
                 is_late = mscclpp_now() > program->deadline;
             } while (!is_late && !synth_simplex_run(program->simplex, PIVOTS_AT_ONCE) &&
-                     synth_simplex_pivots(program->simplex) < MOST_PIVOTS);
+                     synth_simplex_pivots(program->simplex) < MAX_PIVOTS);
         }
     }
     slp->value = synth_simplex_objective(program->simplex);

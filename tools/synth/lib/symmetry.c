@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TRIES = 500000 }; /* most images that are tried before the search is cut short */
+enum { MAX_TRIES = 500000 }; /* most images that are tried before the search is cut short */
 
 typedef struct {
     const synth_topology_t *topology;
@@ -91,7 +91,7 @@ static void extend(search_t *search, int rank)
             is_possible = link_capacity(topology, i, rank) == link_capacity(topology, search->image[i], image) &&
                           link_capacity(topology, rank, i) == link_capacity(topology, image, search->image[i]);
         }
-        if (++search->tries > MOST_TRIES) {
+        if (++search->tries > MAX_TRIES) {
             search->is_cut_short = true;
         }
         if (is_possible && !search->is_cut_short) {

@@ -13,9 +13,9 @@
 #include "tools/synth/lib/slp.h"
 
 enum {
-    MOST_TREES = 512, /* most trees of one packing */
-    MOST_PARTS = 48,  /* chunks of a rank, or parts of a vector, up to which packings of shares are tried */
-    MOST_PACKED = 24  /* most ranks; with more ranks, packing takes too long */
+    MAX_TREES = 512, /* most trees of one packing */
+    MAX_PARTS = 48,  /* chunks of a rank, or parts of a vector, up to which packings of shares are tried */
+    MAX_PACKED = 24  /* most ranks; with more ranks, packing takes too long */
 };
 
 #define ROUNDING 1e-4 /* by how much results of linear programs may be off */
@@ -29,7 +29,7 @@ typedef struct {
 
 /* The trees of a packing. */
 typedef struct {
-    tree_t tree[MOST_TREES];
+    tree_t tree[MAX_TREES];
     int count;
 } forest_t;
 
@@ -141,7 +141,7 @@ static bool grow_tree(packing_t *packing, tree_t *tree)
 }
 
 /*
- * Packs all trees and adds them to the forest. Returns false if they do not fit, if there are more than MOST_TREES, or
+ * Packs all trees and adds them to the forest. Returns false if they do not fit, if there are more than MAX_TREES, or
  * if memory runs out; the forest must not then be used.
  */
 static bool pack_trees(packing_t *packing, forest_t *forest)
@@ -158,7 +158,7 @@ static bool pack_trees(packing_t *packing, forest_t *forest)
                 continue;
             }
             has_more = true;
-            if (forest->count == MOST_TREES) {
+            if (forest->count == MAX_TREES) {
                 return false;
             }
             forest->tree[forest->count].root = rank;
@@ -271,8 +271,8 @@ synth_trees_t *synth_trees_new(const synth_topology_t *topology, synth_collectiv
     int *capacity = malloc(sizeof(int) * (size_t)(topology->link_count + 1));
     double *load = calloc((size_t)(topology->ranks * topology->link_count + 1), sizeof(*load));
     synth_trees_t *trees = calloc(1, sizeof(*trees));
-    bool ok = capacity != NULL && load != NULL && trees != NULL && topology->ranks <= MOST_PACKED &&
-              (long)chunks * roots <= MOST_TREES && (collective == SYNTH_ALLGATHER || collective == SYNTH_BROADCAST);
+    bool ok = capacity != NULL && load != NULL && trees != NULL && topology->ranks <= MAX_PACKED &&
+              (long)chunks * roots <= MAX_TREES && (collective == SYNTH_ALLGATHER || collective == SYNTH_BROADCAST);
     bool is_packed = false;
 
     if (ok) {
@@ -284,8 +284,7 @@ synth_trees_t *synth_trees_new(const synth_topology_t *topology, synth_collectiv
         } else if (synth_slp_loads(topology, collective, root, seconds, load)) {
             is_packed = pack_loads(topology, load, capacity, trees);
             /* With more chunks, less is lost when shares are rounded down. */
-            while (!is_packed && trees->chunks + chunks <= MOST_PARTS &&
-                   (trees->chunks + chunks) * roots <= MOST_TREES) {
+            while (!is_packed && trees->chunks + chunks <= MAX_PARTS && (trees->chunks + chunks) * roots <= MAX_TREES) {
                 trees->chunks += chunks;
                 is_packed = pack_loads(topology, load, capacity, trees);
             }
@@ -375,7 +374,7 @@ synth_shares_t *synth_shares_new(const synth_topology_t *topology, double second
     bool ok = solution.load != NULL && shares != NULL && synth_free_roots(topology, seconds, &solution) == MSCCLPP_OK;
     bool is_packed = false;
 
-    for (int parts = 1; ok && !is_packed && parts <= MOST_PARTS; ++parts) {
+    for (int parts = 1; ok && !is_packed && parts <= MAX_PARTS; ++parts) {
         is_packed = pack_shares(topology, &solution, parts, shares);
     }
     free(solution.load);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Most peers, or buffers that are written, of one operation; every executor has room for this many. */
-enum { MOST_IN_OP = 8 };
+enum { MAX_IN_OP = 8 };
 enum { KINDS = 3 }; /* kinds of buffers: input, output, scratch */
 
 /* A list of numbers that grows. */
@@ -219,12 +219,12 @@ void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64
             if ((peers >> peer & 1) == 0 || is_far(writer, writer->rank, peer) != far) {
                 continue;
             }
-            if (count % MOST_IN_OP == 0) {
+            if (count % MAX_IN_OP == 0) {
                 fprintf(writer->block->out, count > 0 ? "]}" : "");
                 begin_op(writer, name);
                 fprintf(writer->block->out, ", \"channel_type\": \"%s\", \"channel_ids\": [", channel_types[far]);
             }
-            fprintf(writer->block->out, "%s%d", count % MOST_IN_OP > 0 ? ", " : "", channel_to(writer, peer, tag));
+            fprintf(writer->block->out, "%s%d", count % MAX_IN_OP > 0 ? ", " : "", channel_to(writer, peer, tag));
             ++count;
         }
         fprintf(writer->block->out, count > 0 ? "]}" : "");
@@ -279,7 +279,7 @@ static void write_end(synth_writer_t *writer, const synth_move_t *move, int i, b
     fprintf(out, ", \"index\": %d, \"size\": %d}", index_of(writer, rank, place), move->size);
 }
 
-/* Divides a move into several operations if need be, because an operation has at most MOST_IN_OP ends. */
+/* Divides a move into several operations if need be, because an operation has at most MAX_IN_OP ends. */
 void synth_writer_data(synth_writer_t *writer, const char *name, const synth_moves_t *moves, int sources)
 {
     writer->failed = writer->failed || moves->failed;
@@ -287,7 +287,7 @@ void synth_writer_data(synth_writer_t *writer, const char *name, const synth_mov
         const synth_move_t *move = &moves->move[j];
         int reads = sources > 0 ? sources : move->count - 1;
 
-        for (int first_target = reads; first_target < move->count; first_target += MOST_IN_OP) {
+        for (int first_target = reads; first_target < move->count; first_target += MAX_IN_OP) {
             begin_op(writer, name); /* if one operation cannot write all targets, the next one reads the same sources */
             if (reads > 1) {
                 fprintf(writer->block->out, ", \"reduce_op\": \"sum\"");
@@ -301,7 +301,7 @@ void synth_writer_data(synth_writer_t *writer, const char *name, const synth_mov
                 write_end(writer, move, i, i == 0);
             }
             fprintf(writer->block->out, "], \"dst_buff\": [");
-            for (int i = first_target; i < move->count && i < first_target + MOST_IN_OP; ++i) {
+            for (int i = first_target; i < move->count && i < first_target + MAX_IN_OP; ++i) {
                 write_end(writer, move, i, i == first_target);
             }
             fprintf(writer->block->out, "]}");
@@ -316,10 +316,10 @@ void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const s
         int next = 0;
 
         while (next < moves->count && !writer->failed) {
-            const synth_move_t *batch[MOST_IN_OP];
+            const synth_move_t *batch[MAX_IN_OP];
             int count = 0;
 
-            for (; next < moves->count && count < MOST_IN_OP; ++next) {
+            for (; next < moves->count && count < MAX_IN_OP; ++next) {
                 if (is_far(writer, writer->rank, moves->move[next].end[1].rank) == far) {
                     batch[count++] = &moves->move[next];
                 }
@@ -490,8 +490,8 @@ char *synth_writer_finish(synth_writer_t *writer, const char *name, const synth_
             layout->in_place ? "true" : "false");
     fprintf(out, "  \"use_double_scratch_buffer\": %s, \"reuse_resources\": %s,\n", has_packets ? "true" : "false",
             is_ring ? "true" : "false");
-    fprintf(out, "  \"min_message_size\": %" PRIu64 ", \"max_message_size\": %" PRIu64 ",\n", range->least,
-            range->most);
+    fprintf(out, "  \"min_message_size\": %" PRIu64 ", \"max_message_size\": %" PRIu64 ",\n", range->min_bytes,
+            range->max_bytes);
     for (int rank = 0; rank < layout->ranks && synth_topology_has_gpus(writer->topology); ++rank) {
         fprintf(out, "%s\"%s\"%s", rank == 0 ? "  \"gpu_addresses\": [" : ", ", writer->topology->gpu[rank],
                 rank == layout->ranks - 1 ? "],\n" : "");

@@ -20,11 +20,11 @@ static uint64_t units_of(uint64_t bytes)
 }
 
 /* Returns the blocks of a grid between nodes, for `bytes` bytes, of which each block has at least `least`. */
-static uint32_t most_blocks(const mscclpp_select_input_t *input, uint64_t bytes, uint64_t least)
+static uint32_t max_blocks(const mscclpp_select_input_t *input, uint64_t bytes, uint64_t min_bytes)
 {
-    const uint64_t most = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes), blocks = bytes / least;
+    const uint64_t limit = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes), blocks = bytes / min_bytes;
 
-    return (uint32_t)(input->on_twin ? most : blocks == 0 ? 1 : blocks < most ? blocks : most);
+    return (uint32_t)(input->on_twin ? limit : blocks == 0 ? 1 : blocks < limit ? blocks : limit);
 }
 
 /*
@@ -34,13 +34,13 @@ bool mscclpp_tiles_grid_of_allreduce(const mscclpp_select_input_t *input, mscclp
 {
     const uint64_t shard_units = (units_of(input->bytes) + input->shards - 1) / input->shards;
     const uint64_t tile_units = MSCCLPP_DEV_NODES_ROWS(input->layout->bulk_size, 1, input->shards);
-    const uint32_t most = most_blocks(input, shard_units * MSCCLPP_DEV_UNIT, MSCCLPP_TILES_SHARD_MIN);
+    const uint32_t limit = max_blocks(input, shard_units * MSCCLPP_DEV_UNIT, MSCCLPP_TILES_SHARD_MIN);
 
     if (tile_units == 0 ||
         !mscclpp_algo_grid(input, shard_units, MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes), tile_units, false, grid)) {
         return false;
     }
-    grid->nblocks = grid->nblocks > most ? most : grid->nblocks;
+    grid->nblocks = grid->nblocks > limit ? limit : grid->nblocks;
     return true;
 }
 
@@ -89,12 +89,12 @@ bool mscclpp_tiles_grid_of_coll(const mscclpp_select_input_t *input, mscclpp_dev
         exchange == MSCCLPP_DEV_NODES_WINDOWS
             ? block_bytes * MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->max_node_ranks, input->shards)
             : block_bytes;
-    const uint32_t most = most_blocks(input, sent_bytes, MSCCLPP_TILES_BLOCK_MIN);
+    const uint32_t limit = max_blocks(input, sent_bytes, MSCCLPP_TILES_BLOCK_MIN);
 
-    if (!mscclpp_algo_grid(input, units_of(sent_bytes), most, 0, false, grid)) {
+    if (!mscclpp_algo_grid(input, units_of(sent_bytes), limit, 0, false, grid)) {
         return false;
     }
-    grid->nblocks = grid->nblocks > most ? most : grid->nblocks;
+    grid->nblocks = grid->nblocks > limit ? limit : grid->nblocks;
     *tile_p = tile_of_coll(input, pattern, exchange, &grid->nblocks);
     return *tile_p != 0;
 }
