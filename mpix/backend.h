@@ -50,7 +50,7 @@ typedef struct {
 extern const mpix_backend_t mpix_backend_cuda;
 extern const mpix_backend_t mpix_backend_twin;
 
-/* For processes without the component and without CUDA. This backend has words only; its other functions are NULL. */
+/* The backend of processes without the component and without CUDA. It has words only; its other functions are NULL. */
 extern const mpix_backend_t mpix_backend_plain;
 
 /*

@@ -82,7 +82,7 @@ static void run_wait(void *argument)
     free(operation);
 }
 
-/* Runs in the stream's thread. */
+/* Runs in the stream's thread: stores the value in the word. */
 static void run_store(void *argument)
 {
     operation_t *operation = argument;

@@ -314,7 +314,7 @@ _Static_assert(MPIX_MSCCLPP_HANDLER_DONE == 0 && MPIX_MSCCLPP_HANDLER_AGAIN == 1
 
 /*
  * Fills in the channel's handler_t, whose address the component stores. So the array of handlers is allocated once, and
- * is not freed before the channels. The handler_t may be filled in after the component has its address. For the
+ * is not freed before the channels. The handler_t may be filled in after the component has its address, because the
  * component accepts it only while the channels are closed, and nothing calls a handler then.
  */
 int MPIX_Mscclpp_channels_set_handler(MPIX_Mscclpp_channels channels, int index, MPIX_Mscclpp_handler *handler,

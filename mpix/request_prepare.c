@@ -91,7 +91,7 @@ static int make_pair(struct mpix_mscclpp_request *request)
         return code;
     }
     request->call.root = (request->side == MPIX_SENDER ? rank : request->peer) == ranks[0] ? 0 : 1;
-    /* For the lower one of the two ranks the other side is rank 1, and for the higher one it is rank 0. */
+    /* The other side is rank 1 for the lower one of the two ranks, and rank 0 for the higher one. */
     code = MPI_Sendrecv(local, 3, MPI_UINT64_T, rank == ranks[0], 0, remote, 3, MPI_UINT64_T, rank == ranks[0], 0,
                         request->call.comm, MPI_STATUS_IGNORE);
     if (code == MPI_SUCCESS && (local[0] == remote[0] || local[1] != remote[1] || local[2] != remote[2])) {
@@ -131,10 +131,10 @@ static int make_comm(struct mpix_mscclpp_request *request)
 }
 
 /*
- * Makes the request's own stream if kernels or a graph release the request; other requests need none. For kernels, the
- * function first waits until the application's stream is empty, and then tests new streams with the request's words,
- * which have to be made before. For a graph, the stream only serves for capturing. Returns an MPI error code, which is
- * not reported.
+ * Makes the request's own stream if kernels or a graph release the request; other requests need none. If kernels
+ * release it, the function first waits until the application's stream is empty, and then tests new streams with the
+ * request's words, which the caller has made. A graph only needs the stream for capturing. Returns an MPI error code,
+ * which is not reported.
  */
 static int make_stream(struct mpix_mscclpp_request *request)
 {

@@ -228,10 +228,10 @@ static int fail_for_kernels(request_t *request, int code)
 }
 
 /*
- * Starts a request that kernels release. For each partition, queues a wait for its mark, the call, and a store to its
- * end word. Because of the stream's order, partitions end in the order of their numbers. Without the component nothing
- * is queued, because mpix_plain_progress reads the marks. After an error the request is abandoned, so that the waits
- * that are already queued end.
+ * Starts a request that kernels release. Queues three operations for each partition: a wait for its mark, the call, and
+ * a store to its end word. Because of the stream's order, partitions end in the order of their numbers. Without the
+ * component nothing is queued, because mpix_plain_progress reads the marks. After an error the request is abandoned, so
+ * that the waits that are already queued end.
  */
 static int start_for_kernels(request_t *request)
 {
@@ -480,7 +480,7 @@ int MPIX_Mscclpp_test(MPIX_Mscclpp_request request, int *flag)
 
 /*
  * Waits on the host for all starts of a request: for its end words if kernels release it, or for the stream to which it
- * is attached. For a graph it does not wait. Returns the error of the request's work, which is not reported.
+ * is attached. Does not wait for a graph. Returns the error of the request's work, which is not reported.
  */
 static int wait_for_request(request_t *request)
 {

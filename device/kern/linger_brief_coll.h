@@ -81,15 +81,15 @@ typedef struct {
 } mscclpp_dev_brief_block_t;
 
 /* Returns the last unit of a block of `bytes` bytes. An empty block has an empty packet in place of unit 0. */
-MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_last(uint32_t bytes)
+MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_last_unit(uint32_t bytes)
 {
     return bytes == 0 ? 0 : (bytes - 1) / MSCCLPP_DEV_UNIT;
 }
 
-/* Returns true if some lane of the warp has a unit up to number `last`. `unit` is the number of this lane's. */
-MSCCLPP_DEV bool mscclpp_dev_brief_coll_warp_has_unit(uint32_t unit, uint32_t last)
+/* Returns true if some lane of the warp has a unit up to number `last_unit`. `unit` is the number of this lane's. */
+MSCCLPP_DEV bool mscclpp_dev_brief_coll_warp_has_unit(uint32_t unit, uint32_t last_unit)
 {
-    return unit / MSCCLPP_DEV_WARP <= last / MSCCLPP_DEV_WARP;
+    return unit / MSCCLPP_DEV_WARP <= last_unit / MSCCLPP_DEV_WARP;
 }
 
 /* Returns the place of unit `unit` from `sender` in the scratch of `receiver`. */
@@ -149,10 +149,10 @@ MSCCLPP_DEV mscclpp_dev_brief_block_t mscclpp_dev_brief_coll_block(const mscclpp
 MSCCLPP_DEV void mscclpp_dev_brief_coll_send_unit(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll,
                                                   uint32_t peer, mscclpp_dev_brief_block_t block, uint32_t unit)
 {
-    const uint32_t last = mscclpp_dev_brief_coll_last(block.bytes);
+    const uint32_t last_unit = mscclpp_dev_brief_coll_last_unit(block.bytes);
     mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
 
-    unit = unit < last ? unit : last;
+    unit = unit < last_unit ? unit : last_unit;
     if (block.bytes != 0) {
         value = mscclpp_dev_ld_unit((const char *)args->in + block.offset, unit, block.bytes);
     }
@@ -162,21 +162,21 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_send_unit(const mscclpp_dev_args_t *args
 
 /*
  * Sends this thread's units of the block for its row's peer, or the empty packet. Called by the threads that are in a
- * row. `most` is the most units of a thread, a constant.
+ * row. `max_units` is the maximum number of units of a thread, a constant.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_send(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll,
                                              uint32_t max_units)
 {
     const uint32_t peer = mscclpp_dev_coll_next(args, coll->row);
     const mscclpp_dev_brief_block_t block = mscclpp_dev_brief_coll_block(args, coll, peer, false);
-    const uint32_t last = mscclpp_dev_brief_coll_last(block.bytes);
+    const uint32_t last_unit = mscclpp_dev_brief_coll_last_unit(block.bytes);
     uint32_t first;
 
-    if (mscclpp_dev_brief_coll_warp_has_unit(coll->lane, last)) {
+    if (mscclpp_dev_brief_coll_warp_has_unit(coll->lane, last_unit)) {
         mscclpp_dev_brief_coll_send_unit(args, coll, peer, block, coll->lane);
     }
-    for (first = coll->row_length; max_units > 1 && first <= last; first += coll->row_length) {
-        if (mscclpp_dev_brief_coll_warp_has_unit(first + coll->lane, last)) {
+    for (first = coll->row_length; max_units > 1 && first <= last_unit; first += coll->row_length) {
+        if (mscclpp_dev_brief_coll_warp_has_unit(first + coll->lane, last_unit)) {
             mscclpp_dev_brief_coll_send_unit(args, coll, peer, block, first + coll->lane);
         }
     }
@@ -184,28 +184,29 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_send(const mscclpp_dev_args_t *args, con
 
 /*
  * Receives this thread's units, or its empty packet, and stores the units. A block of this rank's own that is in the
- * output already is not stored. If the wait fails, sets ctx->failed and stores nothing. `most` is the most units of a
- * thread, a constant. Each turn of the wait polls all of the thread's packets.
+ * output already is not stored. If the wait fails, sets ctx->failed and stores nothing. `max_units` is the maximum
+ * number of units of a thread, a constant. Each turn of the wait polls all of the thread's packets.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                              const mscclpp_dev_brief_coll_t *coll, uint32_t max_units)
 {
     const uint32_t peer = mscclpp_dev_coll_previous(args, coll->row);
     const mscclpp_dev_brief_block_t block = mscclpp_dev_brief_coll_block(args, coll, peer, true);
-    const uint32_t last = mscclpp_dev_brief_coll_last(block.bytes);
+    const uint32_t last_unit = mscclpp_dev_brief_coll_last_unit(block.bytes);
+    /* Moves never combine, so it is enough to ask whether the call is in place. */
     const bool is_home = coll->row == 0 && MSCCLPP_DEV_BELL_IN_PLACE(coll->word) != 0;
     mscclpp_dev_vec_t values[MSCCLPP_DEV_BRIEF_UNITS];
     uint32_t units[MSCCLPP_DEV_BRIEF_UNITS], i;
     mscclpp_dev_wait_t wait = {0, 0};
     bool is_late;
 
-    if (!mscclpp_dev_brief_coll_warp_has_unit(coll->lane, last)) {
+    if (!mscclpp_dev_brief_coll_warp_has_unit(coll->lane, last_unit)) {
         return;
     }
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < max_units; ++i) {
         units[i] = i * coll->row_length + coll->lane;
-        units[i] = units[i] < last ? units[i] : last;
+        units[i] = units[i] < last_unit ? units[i] : last_unit;
     }
     do {
         is_late = false;
@@ -221,7 +222,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const msccl
     }
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < max_units; ++i) {
-        if (mscclpp_dev_brief_coll_warp_has_unit(i * coll->row_length + coll->lane, last)) {
+        if (mscclpp_dev_brief_coll_warp_has_unit(i * coll->row_length + coll->lane, last_unit)) {
             mscclpp_dev_st_unit((char *)args->out + block.offset, units[i], block.bytes, values[i],
                                 MSCCLPP_DEV_WHOLE_UNIT);
         }
@@ -248,7 +249,8 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
                                                 const mscclpp_dev_brief_coll_t *coll)
 {
     const uint32_t bytes = coll->lists != NULL ? mscclpp_dev_brief_coll_own_bytes(args, coll) : (uint32_t)args->bytes;
-    const uint32_t last = mscclpp_dev_brief_coll_last(bytes), unit = ctx->tid < last ? ctx->tid : last;
+    const uint32_t last_unit = mscclpp_dev_brief_coll_last_unit(bytes),
+                   unit = ctx->tid < last_unit ? ctx->tid : last_unit;
     const uint32_t end = mscclpp_dev_brief_coll_end(args, coll), end_of_packets = unit == 0 ? args->nranks : end;
     const bool is_hot =
         MSCCLPP_DEV_FOLDS && args->dtype == MSCCLPP_DTYPE_FLOAT32 && args->op == (uint32_t)MSCCLPP_OP_SUM;
@@ -259,7 +261,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
     mscclpp_dev_acc_t acc;
     uint32_t first, i, late;
 
-    if (!mscclpp_dev_brief_coll_warp_has_unit(ctx->tid, last)) {
+    if (!mscclpp_dev_brief_coll_warp_has_unit(ctx->tid, last_unit)) {
         return;
     }
     MSCCLPP_DEV_ROLLED
@@ -301,9 +303,9 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
 /*
  * Executes a brief operation of a collective other than all-reduce. Called by all threads of the first block, or by its
  * first warp alone: `whole_block` tells which. The operation has come by the bell; `word` is the bell's word COLL, and
- * `lists` its words from MSCCLPP_DEV_BELL_LIST on, or NULL, a constant, if there are no lists. `most` is the most units
- * of a thread, a constant. `launches` is the number of operations that have ended. A thread that has failed before
- * sends nothing, and one that gives up stores nothing.
+ * `lists` its words from MSCCLPP_DEV_BELL_LIST on, or NULL, a constant, if there are no lists. `max_units` is the
+ * maximum number of units of a thread, a constant. `launches` is the number of operations that have ended. A thread
+ * that has failed before sends nothing, and one that gives up stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t word,
                                             const uint32_t *lists, uint32_t max_units, uint32_t row_shift,

@@ -57,11 +57,11 @@ typedef struct {
 /* Returns the number of rounds: the number of digits of the largest number below `nnodes` in base `radix`. */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_count(uint32_t nnodes, uint32_t radix)
 {
-    uint64_t worth = 1;
+    uint64_t digit_value = 1;
     uint32_t rounds = 0;
 
-    while (worth < nnodes) {
-        worth *= radix;
+    while (digit_value < nnodes) {
+        digit_value *= radix;
         ++rounds;
     }
     return rounds;
@@ -74,27 +74,28 @@ MSCCLPP_DEV bool mscclpp_dev_rounds_falls(uint32_t pattern)
 }
 
 /* Returns the shortest distance of a round: what its digit is worth, a power of the radix. */
-MSCCLPP_DEV uint32_t mscclpp_dev_rounds_worth(const mscclpp_dev_rounds_t *scheme, uint32_t round)
+MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digit_value(const mscclpp_dev_rounds_t *scheme, uint32_t round)
 {
     uint32_t digit = mscclpp_dev_rounds_falls(scheme->pattern) ? scheme->rounds - 1 - round : round;
-    uint32_t worth = 1;
+    uint32_t digit_value = 1;
 
     for (; digit > 0; --digit) {
-        worth *= scheme->radix;
+        digit_value *= scheme->radix;
     }
-    return worth;
+    return digit_value;
 }
 
 /*
- * Returns how many numbers below `nnodes` have a digit from 1 to `most` where a digit is worth `worth`, a power of the
- * radix.
+ * Returns how many numbers below `nnodes` have a digit from 1 to `max_digit` at the place of value `digit_value`, a
+ * power of the radix.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digits(const mscclpp_dev_rounds_t *scheme, uint32_t worth, uint32_t max_digit)
+MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digits(const mscclpp_dev_rounds_t *scheme, uint32_t digit_value,
+                                               uint32_t max_digit)
 {
-    const uint64_t period = (uint64_t)worth * scheme->radix;
+    const uint64_t period = (uint64_t)digit_value * scheme->radix;
     const uint64_t remainder = scheme->nnodes % period;
-    const uint64_t per_period = (uint64_t)max_digit * worth;
-    const uint64_t in_remainder = remainder > worth ? remainder - worth : 0;
+    const uint64_t per_period = (uint64_t)max_digit * digit_value;
+    const uint64_t in_remainder = remainder > digit_value ? remainder - digit_value : 0;
 
     return (uint32_t)(scheme->nnodes / period * per_period + (in_remainder < per_period ? in_remainder : per_period));
 }
@@ -103,10 +104,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digits(const mscclpp_dev_rounds_t *schem
  * Returns true if a node passes its blocks on along the tree in the message of this distance. That is so if the lowest
  * digit of `number` that is not 0 is the distance's. `number` counts from the root.
  */
-MSCCLPP_DEV bool mscclpp_dev_rounds_is_lowest(const mscclpp_dev_rounds_t *scheme, uint32_t number, uint32_t worth,
+MSCCLPP_DEV bool mscclpp_dev_rounds_is_lowest(const mscclpp_dev_rounds_t *scheme, uint32_t number, uint32_t digit_value,
                                               uint32_t distance)
 {
-    return number % ((uint64_t)worth * scheme->radix) == distance;
+    return number % ((uint64_t)digit_value * scheme->radix) == distance;
 }
 
 /*
@@ -117,8 +118,8 @@ MSCCLPP_DEV bool mscclpp_dev_rounds_is_lowest(const mscclpp_dev_rounds_t *scheme
 MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclpp_dev_rounds_t *scheme, uint32_t node,
                                                                     uint32_t round, uint32_t j)
 {
-    const uint32_t nnodes = scheme->nnodes, worth = mscclpp_dev_rounds_worth(scheme, round);
-    const uint64_t distance = (uint64_t)worth * j;
+    const uint32_t nnodes = scheme->nnodes, digit_value = mscclpp_dev_rounds_digit_value(scheme, round);
+    const uint64_t distance = (uint64_t)digit_value * j;
     const uint32_t behind_root = (node + nnodes - scheme->root) % nnodes;
     const uint32_t before_root = (scheme->root + nnodes - node) % nnodes;
     mscclpp_dev_rounds_message_t message = {0, 0, 0, 0};
@@ -132,8 +133,8 @@ MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclp
     switch (scheme->pattern) {
     case MSCCLPP_DEV_BCAST:
     case MSCCLPP_DEV_SCATTER:
-        if (behind_root % ((uint64_t)worth * scheme->radix) == 0 && behind_root + distance < nnodes) {
-            message.count = blocks_left - behind_root < worth ? blocks_left - behind_root : worth;
+        if (behind_root % ((uint64_t)digit_value * scheme->radix) == 0 && behind_root + distance < nnodes) {
+            message.count = blocks_left - behind_root < digit_value ? blocks_left - behind_root : digit_value;
             message.first = message.distance;
         }
         if (scheme->pattern == MSCCLPP_DEV_BCAST && message.count > 0) {
@@ -143,24 +144,25 @@ MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclp
         break;
     case MSCCLPP_DEV_GATHER:
     case MSCCLPP_DEV_REDUCE:
-        if (mscclpp_dev_rounds_is_lowest(scheme, before_root, worth, message.distance)) {
+        if (mscclpp_dev_rounds_is_lowest(scheme, before_root, digit_value, message.distance)) {
             message.count = scheme->pattern == MSCCLPP_DEV_REDUCE ? 1
-                            : nnodes - before_root < worth        ? nnodes - before_root
-                                                                  : worth;
+                            : nnodes - before_root < digit_value  ? nnodes - before_root
+                                                                  : digit_value;
             message.to = scheme->pattern == MSCCLPP_DEV_REDUCE ? 0 : message.distance;
         }
         break;
     case MSCCLPP_DEV_ALLTOALL:
         message.first = message.to = message.distance;
-        message.count = mscclpp_dev_rounds_digits(scheme, worth, j) - mscclpp_dev_rounds_digits(scheme, worth, j - 1);
+        message.count =
+            mscclpp_dev_rounds_digits(scheme, digit_value, j) - mscclpp_dev_rounds_digits(scheme, digit_value, j - 1);
         break;
     case MSCCLPP_DEV_REDUCE_SCATTER:
         message.first = message.distance;
-        message.count = blocks_left < worth ? blocks_left : worth;
+        message.count = blocks_left < digit_value ? blocks_left : digit_value;
         break;
     default:
         message.to = message.distance;
-        message.count = blocks_left < worth ? blocks_left : worth;
+        message.count = blocks_left < digit_value ? blocks_left : digit_value;
         break;
     }
     return message;
@@ -217,7 +219,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_arrival(const mscclpp_dev_rounds_t *sche
            : scheme->pattern == MSCCLPP_DEV_REDUCE_SCATTER ? positions + message.distance
            : scheme->pattern == MSCCLPP_DEV_ALLTOALL
                ? positions * (1 + 2 * (uint64_t)round) +
-                     mscclpp_dev_rounds_digits(scheme, mscclpp_dev_rounds_worth(scheme, round), j - 1)
+                     mscclpp_dev_rounds_digits(scheme, mscclpp_dev_rounds_digit_value(scheme, round), j - 1)
                : message.to;
 }
 
@@ -234,9 +236,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_departure(const mscclpp_dev_rounds_t *sc
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_alltoall_position(const mscclpp_dev_rounds_t *scheme, uint32_t round,
                                                           uint32_t j, uint32_t i)
 {
-    const uint32_t worth = mscclpp_dev_rounds_worth(scheme, round);
+    const uint32_t digit_value = mscclpp_dev_rounds_digit_value(scheme, round);
 
-    return (i / worth * scheme->radix + j) * worth + i % worth;
+    return (i / digit_value * scheme->radix + j) * digit_value + i % digit_value;
 }
 
 /*
@@ -250,11 +252,12 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_place(const mscclpp_dev_rounds_t *scheme
     uint32_t round = rounds;
 
     while (round > 0 && scheme->pattern == MSCCLPP_DEV_ALLTOALL) {
-        const uint32_t worth = mscclpp_dev_rounds_worth(scheme, --round), digit = position / worth % scheme->radix;
+        const uint32_t digit_value = mscclpp_dev_rounds_digit_value(scheme, --round),
+                       digit = position / digit_value % scheme->radix;
 
         if (digit != 0) {
             return mscclpp_dev_rounds_arrival(scheme, none, round, digit) +
-                   position / worth / scheme->radix * (uint64_t)worth + position % worth;
+                   position / digit_value / scheme->radix * (uint64_t)digit_value + position % digit_value;
         }
     }
     return position;

@@ -555,7 +555,7 @@ static int run_file(const char *path, const options_t *options)
     fine = mscclpp_plan_read(path, &report, &plan) == MSCCLPP_OK && mscclpp_plan_check(plan, &report) &&
            mscclpp_plan_simulate(plan, &sim_options, &report, &stats);
     for (int i = 0; i < report.count; ++i) {
-        orders = orders || strcmp(report.finding[i].rule, "packet-order") == 0;
+        orders = orders || strcmp(report.findings[i].rule, "packet-order") == 0;
     }
     known = fine && plan->collective != MSCCLPP_PLAN_TEST && plan->collective != MSCCLPP_PLAN_CUSTOM &&
             plan->collective != MSCCLPP_PLAN_SENDRECV;

@@ -236,8 +236,8 @@ static void judge(const text_t *text, uint64_t number)
         mscclpp_plan_free(plan);
     }
     for (int i = 0; i < report.count; ++i) {
-        worst = report.finding[i].kind > worst ? report.finding[i].kind : worst;
-        if (report.finding[i].text == NULL || *report.finding[i].text == '\0') {
+        worst = report.findings[i].kind > worst ? report.findings[i].kind : worst;
+        if (report.findings[i].text == NULL || *report.findings[i].text == '\0') {
             fprintf(stderr, "mutants: a finding without a text\n");
             exit(1);
         }

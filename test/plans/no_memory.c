@@ -44,7 +44,7 @@ static bool prove(const char *path, long nth, bool *reached_p)
     shortage_left = 0;
     says_so = report.no_memory || status == MSCCLPP_ERR_NO_MEMORY;
     for (int i = 0; i < report.count; ++i) {
-        shortage_held += report.finding[i].text != NULL; /* the C library has allocated it */
+        shortage_held += report.findings[i].text != NULL; /* the C library has allocated it */
     }
     mscclpp_plan_free(plan);
     mscclpp_plan_report_destroy(&report);

@@ -169,11 +169,11 @@ static bool all_hear(const world_t *world)
     REQUIRE(heard != NULL);
     heard[0] = true;
     for (round = 0; round < world->r.rounds; ++round) {
-        const uint32_t worth = mscclpp_dev_rounds_worth(&world->r, round);
+        const uint32_t digit_value = mscclpp_dev_rounds_digit_value(&world->r, round);
 
         for (d = n; d-- > 0;) {
-            for (j = 1; j < world->r.radix && (uint64_t)j * worth <= d; ++j) {
-                heard[d] = heard[d] || heard[d - j * worth];
+            for (j = 1; j < world->r.radix && (uint64_t)j * digit_value <= d; ++j) {
+                heard[d] = heard[d] || heard[d - j * digit_value];
             }
         }
     }

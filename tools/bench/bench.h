@@ -80,7 +80,7 @@ struct option;
 bool bench_refuse_option(int result, char *const *argv, const struct option *table);
 
 /* Returns true on the one rank that prints for all ranks before MPI_Init. */
-bool bench_speaks(void);
+bool bench_prints(void);
 
 /*
  * Returns the exit status of a run that ends with `status`. If standard output cannot be written, prints a line, and

@@ -29,7 +29,7 @@ bool bench_between_possible(const bench_env_t *env, const bench_between_t *betwe
         return bench_refuse("--between", bench_between_name(between->kind),
                             "none, waves, full or half on the host twin");
     }
-    return BENCH_KERNEL_GEMM != between->kind || bench_gemm_load(bench_speaks());
+    return BENCH_KERNEL_GEMM != between->kind || bench_gemm_load(bench_prints());
 }
 
 /*

@@ -52,13 +52,13 @@ static bool succeeded(const char *name, int result)
 
 /*
  * Finds a function of cuBLAS and stores it at `function_p`. Returns false if there is none, and then prints a line if
- * `speaks`.
+ * `prints`.
  */
-static bool find_function(void *function_p, const char *name, bool speaks)
+static bool find_function(void *function_p, const char *name, bool prints)
 {
     void *symbol = dlsym(blas.library, name);
 
-    if (symbol == NULL && speaks) {
+    if (symbol == NULL && prints) {
         fprintf(stderr, "mscclpp_bench: --between: gemm: cuBLAS has no %s\n", name);
     }
     memcpy(function_p, &symbol, sizeof(symbol));
@@ -67,9 +67,9 @@ static bool find_function(void *function_p, const char *name, bool speaks)
 
 /*
  * Loads the newest cuBLAS that is installed, unless this was done before, and finds its functions. Returns false on
- * failure, and then prints a line if `speaks`.
+ * failure, and then prints a line if `prints`.
  */
-bool bench_gemm_load(bool speaks)
+bool bench_gemm_load(bool prints)
 {
     static const char *names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"};
 
@@ -77,16 +77,16 @@ bool bench_gemm_load(bool speaks)
         blas.library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     }
     if (blas.library == NULL) {
-        if (speaks) {
+        if (prints) {
             fprintf(stderr, "mscclpp_bench: --between: gemm needs cuBLAS, and neither libcublas.so.13, .12, .11 nor "
                             "libcublas.so can be loaded\n");
         }
         return false;
     }
-    return find_function(&blas.create, "cublasCreate_v2", speaks) &&
-           find_function(&blas.destroy, "cublasDestroy_v2", speaks) &&
-           find_function(&blas.set_stream, "cublasSetStream_v2", speaks) &&
-           find_function(&blas.sgemm, "cublasSgemm_v2", speaks);
+    return find_function(&blas.create, "cublasCreate_v2", prints) &&
+           find_function(&blas.destroy, "cublasDestroy_v2", prints) &&
+           find_function(&blas.set_stream, "cublasSetStream_v2", prints) &&
+           find_function(&blas.sgemm, "cublasSgemm_v2", prints);
 }
 
 static size_t matrix_bytes(void)
@@ -161,16 +161,16 @@ static bool repeat(int products, void *stream)
  */
 static bool time_product(int size, void *stream, double *microseconds_p)
 {
-    double from;
+    double started;
 
     if (!bench_gemm_open(size, stream) || !repeat(WARMUP, stream)) {
         return false;
     }
-    from = mscclpp_now();
+    started = mscclpp_now();
     if (!repeat(PRODUCTS, stream)) {
         return false;
     }
-    *microseconds_p = 1e6 * (mscclpp_now() - from) / PRODUCTS;
+    *microseconds_p = 1e6 * (mscclpp_now() - started) / PRODUCTS;
     return true;
 }
 

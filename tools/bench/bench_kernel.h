@@ -25,8 +25,8 @@ bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds
 bool bench_kernel_launch(void);
 void bench_kernel_close(void); /* also if no kernel is loaded */
 
-/* Loads cuBLAS. `speaks`: this rank prints the line if there is no cuBLAS. */
-bool bench_gemm_load(bool speaks);
+/* Loads cuBLAS. `prints`: this rank prints the line if there is no cuBLAS. */
+bool bench_gemm_load(bool prints);
 
 /*
  * Finds, by trials, the smallest matrices whose product takes at least `microseconds`, and yields their number of rows.

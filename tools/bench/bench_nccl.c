@@ -54,16 +54,16 @@ static bool find_function(void *function_p, const char *name)
 
 /*
  * Opens NCCL's library, and finds its functions and version. Returns false on failure. If the library cannot be opened,
- * only a rank with `speaks` prints a line. If a function is missing, or ncclGetVersion fails, each rank prints a line,
+ * only a rank with `prints` prints a line. If a function is missing, or ncclGetVersion fails, each rank prints a line,
  * and the library stays open.
  */
-static bool load_library(const char *library, bool speaks)
+static bool load_library(const char *library, bool prints)
 {
     int version;
 
     nccl.library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (nccl.library == NULL) {
-        if (speaks) {
+        if (prints) {
             fprintf(stderr, "mscclpp_bench: --compare nccl: %s\n", dlerror());
         }
         return false;

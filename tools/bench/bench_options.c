@@ -468,7 +468,7 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
     opterr = 0;
     while (-1 != (option = getopt_long(argc, argv, ":c:m:b:e:f:d:o:n:w:h", long_options, NULL))) {
         if ('h' == option || VERSION == option) {
-            if (bench_speaks()) {
+            if (bench_prints()) {
                 fputs('h' == option ? help : "mscclpp_bench " MSCCLPP_VERSION "\n", stdout);
             }
             *status_p = 0;
@@ -486,7 +486,7 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
         }
     }
     if (optind < argc) {
-        if (bench_speaks()) {
+        if (bench_prints()) {
             fprintf(stderr, "mscclpp_bench: '%s' is no option; see --help\n", argv[optind]);
         }
         return false;

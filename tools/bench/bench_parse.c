@@ -12,7 +12,7 @@
  * Returns true on rank 0. It is known before MPI_Init, because the launchers of the common MPI libraries pass the rank
  * in the environment. Without a launcher there is one rank.
  */
-bool bench_speaks(void)
+bool bench_prints(void)
 {
     static const char *variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
 
@@ -38,7 +38,7 @@ int bench_leave(int status)
 {
     status = bench_end(status);
     /* When the first process fails, the launcher ends the others, also one that has not yet printed. */
-    if (0 != status && !bench_speaks()) {
+    if (0 != status && !bench_prints()) {
         sleep(1); /* long enough for the rank that prints */
     }
     return status;
@@ -46,7 +46,7 @@ int bench_leave(int status)
 
 bool bench_refuse(const char *option, const char *value, const char *allowed)
 {
-    if (bench_speaks()) {
+    if (bench_prints()) {
         fprintf(stderr, "%s: %s: '%s' is not allowed; use %s\n", bench_program, option, value, allowed);
     }
     return false;
@@ -65,7 +65,7 @@ bool bench_refuse_option(int result, char *const *argv, const struct option *tab
     for (; '?' == result && table->name != NULL; ++table) {
         is_letter = is_letter && table->val != optopt;
     }
-    if (bench_speaks()) {
+    if (bench_prints()) {
         fprintf(stderr, "%s: %s: %s; see --help\n", bench_program,
                 '?' == result && is_letter ? letter : argv[optind - 1],
                 '?' == result ? "no such option, or a value where none is taken" : "needs a value");

@@ -18,7 +18,7 @@ typedef struct {
     const bench_options_t *options;
     const bench_env_t *env;
     bench_calls_t calls; /* numbers of queued calls before the current table */
-    /* For each collective, how many calls the component served. */
+    /* How many calls of each collective the component served. */
     struct {
         bool is_measured;
         bench_component_t component;

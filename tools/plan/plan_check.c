@@ -80,7 +80,7 @@ static void print_json(const char *path, const mscclpp_plan_t *plan, const msccl
            stats->sizes, (unsigned long long)stats->steps, stats->runs > 0 && stats->checked ? "true" : "false");
     printf(", \"findings\": [");
     for (int i = 0; i < report->count; ++i) {
-        const mscclpp_plan_finding_t *finding = &report->finding[i];
+        const mscclpp_plan_finding_t *finding = &report->findings[i];
 
         printf("%s\n    {\"kind\": \"%s\", \"rule\": \"%s\"", i > 0 ? "," : "", mscclpp_plan_kind_name(finding->kind),
                finding->rule);
@@ -138,16 +138,16 @@ static void print_text(const char *path, const mscclpp_plan_t *plan, const msccl
                        const mscclpp_plan_sim_stats_t *stats, const options_t *options)
 {
     char place[80];
-    int printed = 0;
+    int faults_printed = 0;
 
     if (options->is_quiet && report->faults == 0) {
         return;
     }
     print_verdict(path, plan, report, stats, options);
     for (int i = 0; i < report->count; ++i) {
-        const mscclpp_plan_finding_t *finding = &report->finding[i];
+        const mscclpp_plan_finding_t *finding = &report->findings[i];
 
-        printed += finding->kind != MSCCLPP_PLAN_NOTE;
+        faults_printed += finding->kind != MSCCLPP_PLAN_NOTE;
         printf("  %s%s: %s [%s]\n", finding->kind == MSCCLPP_PLAN_NOTE ? "note: " : "",
                mscclpp_plan_place_text(finding->place, place, sizeof(place)),
                finding->text != NULL ? finding->text : "no memory for the text", finding->rule);
@@ -155,8 +155,8 @@ static void print_text(const char *path, const mscclpp_plan_t *plan, const msccl
             print_schedule(finding->schedule);
         }
     }
-    if (report->faults > printed) {
-        printf("  and %d more\n", report->faults - printed);
+    if (report->faults > faults_printed) {
+        printf("  and %d more\n", report->faults - faults_printed);
     }
 }
 

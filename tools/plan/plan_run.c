@@ -63,7 +63,7 @@ static bool add_python_folder(void)
     return ok;
 }
 
-/* Returns the exit status. */
+/* Prints that memory has run out, and returns the exit status. */
 static int refuse_without_memory(void)
 {
     fprintf(stderr, "mscclpp_plan: no memory\n");

@@ -108,8 +108,8 @@ static bool show_trace(const mscclpp_plan_t *plan, const options_t *options)
     ok = mscclpp_plan_trace(plan, options->bytes, &mscclpp_plan_default_cost, &report, &trace);
     if (!ok) {
         fprintf(stderr, "mscclpp_plan: no times: %s\n",
-                report.count > 0 && report.finding[report.count - 1].text != NULL
-                    ? report.finding[report.count - 1].text
+                report.count > 0 && report.findings[report.count - 1].text != NULL
+                    ? report.findings[report.count - 1].text
                     : "no memory");
     } else {
         if (options->prints_times) {

@@ -16,8 +16,15 @@ enum { LEFT = 110, TOP = 56, ROW_HEIGHT = 16, RANK_GAP = 8, WIDTH = 1200 };
  */
 enum { INSET = 2, WAIT_INSET = 5 };
 
-/* The most arrows that are drawn. More arrows would hide the picture. */
+/* The maximum number of arrows that are drawn. More arrows would hide the picture. */
 enum { MAX_ARROWS = 4000 };
+
+/* The colours of boxes and of arrows, by the kind of operation. */
+#define COPY_COLOUR "#3070b0" /* copies and puts */
+#define REDUCTION_COLOUR "#30904c"
+#define PACKET_COLOUR "#8050a0"
+#define SIGNAL_COLOUR "#d08030" /* signals, waits, semaphores */
+#define OTHER_COLOUR "#666666"  /* nop, barrier */
 
 /*
  * Returns the colour of an operation's box. draw_head() draws the legend. All operations that are not listed here are
@@ -28,7 +35,7 @@ static const char *colour_of(mscclpp_plan_op_kind_t kind)
     switch (kind) {
     case MSCCLPP_PLAN_OP_NOP:
     case MSCCLPP_PLAN_OP_BARRIER:
-        return "#666666";
+        return OTHER_COLOUR;
     case MSCCLPP_PLAN_OP_SIGNAL:
     case MSCCLPP_PLAN_OP_RLXSIGNAL:
     case MSCCLPP_PLAN_OP_WAIT:
@@ -36,22 +43,22 @@ static const char *colour_of(mscclpp_plan_op_kind_t kind)
     case MSCCLPP_PLAN_OP_FLUSH:
     case MSCCLPP_PLAN_OP_ACQUIRE:
     case MSCCLPP_PLAN_OP_RELEASE:
-        return "#d08030";
+        return SIGNAL_COLOUR;
     case MSCCLPP_PLAN_OP_PUT:
     case MSCCLPP_PLAN_OP_PWS:
     case MSCCLPP_PLAN_OP_PWSF:
     case MSCCLPP_PLAN_OP_GET:
     case MSCCLPP_PLAN_OP_COPY:
     case MSCCLPP_PLAN_OP_GSTORE:
-        return "#3070b0";
+        return COPY_COLOUR;
     case MSCCLPP_PLAN_OP_PPKT:
     case MSCCLPP_PLAN_OP_RPPKT:
     case MSCCLPP_PLAN_OP_CPKT:
     case MSCCLPP_PLAN_OP_UPKT:
     case MSCCLPP_PLAN_OP_GSTOREPKT:
-        return "#8050a0";
+        return PACKET_COLOUR;
     default:
-        return "#30904c";
+        return REDUCTION_COLOUR;
     }
 }
 
@@ -133,9 +140,9 @@ static void draw_arrows(FILE *out, const mscclpp_plan_t *plan, const mscclpp_pla
         fprintf(out,
                 "<line x1=\"%.2f\" y1=\"%.1f\" x2=\"%.2f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"0.7\" "
                 "stroke-opacity=\"0.6\" marker-end=\"url(#head)\"/>\n",
-                LEFT + arrow->sent * scale, row_top(plan, arrow->from_rank, arrow->from_block) + ROW_HEIGHT / 2,
-                LEFT + arrow->comes * scale, row_top(plan, arrow->to_rank, arrow->to_block) + ROW_HEIGHT / 2,
-                arrow->is_packet ? "#8050a0" : "#d08030");
+                LEFT + arrow->sent_at * scale, row_top(plan, arrow->from_rank, arrow->from_block) + ROW_HEIGHT / 2,
+                LEFT + arrow->arrives_at * scale, row_top(plan, arrow->to_rank, arrow->to_block) + ROW_HEIGHT / 2,
+                arrow->is_packet ? PACKET_COLOUR : SIGNAL_COLOUR);
     }
 }
 
@@ -154,9 +161,11 @@ static void draw_head(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_
     print_escaped(out, plan->name);
     fprintf(out, ": %s of %llu bytes on %u ranks, %.1f us by the cost model</text>\n",
             mscclpp_plan_collective_name(plan->collective), (unsigned long long)bytes, plan->rank_count, trace->ended);
-    fprintf(out, "<text x=\"8\" y=\"36\"><tspan fill=\"#3070b0\">copies and puts</tspan>  <tspan fill=\"#30904c\">"
-                 "reductions</tspan>  <tspan fill=\"#8050a0\">packets</tspan>  <tspan fill=\"#d08030\">signals, waits, "
-                 "semaphores</tspan>  <tspan fill=\"#666666\">nop, barrier</tspan></text>\n");
+    fprintf(out, "<text x=\"8\" y=\"36\"><tspan fill=\"" COPY_COLOUR
+                 "\">copies and puts</tspan>  <tspan fill=\"" REDUCTION_COLOUR "\">"
+                 "reductions</tspan>  <tspan fill=\"" PACKET_COLOUR "\">packets</tspan>  <tspan fill=\"" SIGNAL_COLOUR
+                 "\">signals, waits, "
+                 "semaphores</tspan>  <tspan fill=\"" OTHER_COLOUR "\">nop, barrier</tspan></text>\n");
 }
 
 /* Draws the row of each thread block of each rank: its label, and a line that the operations are drawn over. */

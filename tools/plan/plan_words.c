@@ -246,8 +246,8 @@ mscclpp_plan_t *plan_tool_load(const char *path)
     }
     for (int i = 0; i < report.count && plan == NULL; ++i) {
         fprintf(stderr, "mscclpp_plan: %s: %s: %s [%s]\n", path,
-                mscclpp_plan_place_text(report.finding[i].place, place, sizeof(place)),
-                report.finding[i].text != NULL ? report.finding[i].text : "no memory", report.finding[i].rule);
+                mscclpp_plan_place_text(report.findings[i].place, place, sizeof(place)),
+                report.findings[i].text != NULL ? report.findings[i].text : "no memory", report.findings[i].rule);
     }
     if (plan == NULL && report.no_memory) {
         fprintf(stderr, "mscclpp_plan: %s: no memory\n", path);

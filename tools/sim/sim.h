@@ -140,8 +140,8 @@ bool sim_heap_take(sim_heap_t *heap, sim_event_t *event);
 
 /*
  * Returns the least time, in seconds, in which any schedule can reach all nodes from one node on this model of the
- * network. For a gather, it is the least time to collect data from all nodes. Returns 0 if memory runs out or there is
- * one node only.
+ * network. If the collective is a gather, this is the least time to collect data from all nodes. Returns 0 if memory
+ * runs out or there is one node only.
  */
 double sim_min_latency(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes);
 

@@ -38,7 +38,7 @@ static double broadcast_time(const mscclpp_cost_figures_t *figures, double inter
     return reached_at[nodes - 1];
 }
 
-/* Computes the time of the fastest broadcast. For a gather or a reduction this broadcast runs in reverse. */
+/* Computes the time of the fastest broadcast. A gather or a reduction is this broadcast in reverse. */
 double sim_min_latency(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes)
 {
     const bool collects = pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_REDUCE;

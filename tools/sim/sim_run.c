@@ -2,7 +2,7 @@
  * The simulation of one run: lanes that carry out a schedule, and the events that drive the lanes.
  *
  * A lane represents a block of a kernel. Every rank has the same number of lanes, which share the rank's processor, its
- * rail, and its links to the other ranks of the node. A lane works on one tile after another. For each tile, the lane
+ * rail, and its links to the other ranks of the node. A lane works on one tile after another. With each tile, the lane
  * gives its operands to the ranks of its node, carries out the steps of the schedule, and takes the results.
  *
  * A plane consists of one rail of every node and the ranks that use these rails. A message never moves from one plane

@@ -168,8 +168,8 @@ static void draw_curve(const chart_t *chart, const sim_row_t *rows, size_t count
 }
 
 /*
- * Draws a chart. For each algorithm and number of nodes (or number of bytes), the chart has one curve of the time and
- * one of the lower bound. At most MAX_CURVES such pairs are drawn.
+ * Draws a chart: one curve of the time and one of the lower bound for each algorithm and number of nodes (or number of
+ * bytes). At most MAX_CURVES such pairs are drawn.
  */
 static void draw_chart(chart_t *chart, const sim_row_t *rows, size_t count, const char *title)
 {

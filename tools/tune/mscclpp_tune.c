@@ -562,7 +562,7 @@ int main(int argc, char **argv)
     }
     /* This table only serves to check the options: each collective later gets its own table. */
     if (!tune_table_init(&table, MSCCLPP_COLL_LAST, 1, options.min, options.max, options.factor, options.type->size)) {
-        if (bench_speaks()) {
+        if (bench_prints()) {
             fprintf(stderr, "%s: --min, --max and --factor give no size, or more than %d; use other values\n",
                     bench_program, TUNE_MAX_SIZES);
         }

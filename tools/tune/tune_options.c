@@ -169,7 +169,7 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
     opterr = 0;
     while (-1 != (option = getopt_long(argc, argv, ":c:o:b:e:f:d:w:h", long_options, NULL))) {
         if ('h' == option || VERSION == option) {
-            if (bench_speaks()) {
+            if (bench_prints()) {
                 fputs('h' == option ? help : "mscclpp_tune " MSCCLPP_VERSION "\n", stdout);
             }
             *status_p = 0;
@@ -183,7 +183,7 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
         }
     }
     if (optind < argc) {
-        if (bench_speaks()) {
+        if (bench_prints()) {
             fprintf(stderr, "mscclpp_tune: '%s' is no option; see --help\n", argv[optind]);
         }
         return false;

@@ -157,7 +157,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out(const mscclpp_dev_ctx_t *ctx,
     }
 }
 
-/* Copies this turn's part of another rank's block from this rank's row to the output. For this rank, does nothing. */
+/*
+ * Copies this turn's part of another rank's block from this rank's row to the output. Does nothing for this rank
+ * itself.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_move_from(const mscclpp_dev_ctx_t *ctx,
                                                   const mscclpp_dev_coll_nodes_state_t *state,
                                                   const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender)

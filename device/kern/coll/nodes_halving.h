@@ -86,18 +86,18 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_combine(const mscclpp_dev_ctx_t 
                                              state, turn, scheme->node, state->index, for_node));
         char *own = state->args->nodes.exchange + place;
         const char *received = state->args->nodes.exchange + arrived;
-        uint64_t at;
+        uint64_t offset;
 
-        for (at = begin + ctx->tid * MSCCLPP_DEV_UNIT; at < end; at += ctx->nthreads * MSCCLPP_DEV_UNIT) {
-            mscclpp_dev_vec_t value = mscclpp_dev_ld_vec(received + at);
+        for (offset = begin + ctx->tid * MSCCLPP_DEV_UNIT; offset < end; offset += ctx->nthreads * MSCCLPP_DEV_UNIT) {
+            mscclpp_dev_vec_t value = mscclpp_dev_ld_vec(received + offset);
             mscclpp_dev_acc_t acc;
 
             if (!is_bare) {
-                mscclpp_dev_acc_set(&acc, state->dtype, mscclpp_dev_ld_vec(own + at));
+                mscclpp_dev_acc_set(&acc, state->dtype, mscclpp_dev_ld_vec(own + offset));
                 mscclpp_dev_acc_add(&acc, false, state->dtype, state->op, value);
                 value = mscclpp_dev_acc_get(&acc, state->dtype);
             }
-            mscclpp_dev_st_vec(own + at, value);
+            mscclpp_dev_st_vec(own + offset, value);
         }
     }
 }
@@ -113,7 +113,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_round(mscclpp_dev_ctx_t *ctx,
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
     const mscclpp_dev_rounds_t scheme = mscclpp_dev_coll_nodes_halving_rounds(state);
-    const uint32_t distance = mscclpp_dev_rounds_worth(&scheme, round);
+    const uint32_t distance = mscclpp_dev_rounds_digit_value(&scheme, round);
     const uint32_t from_node = mscclpp_dev_rounds_before(&scheme, distance);
 
     if (ctx->tid == 0) {

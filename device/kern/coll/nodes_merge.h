@@ -98,16 +98,16 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_results(const mscclpp_dev_ctx_t *c
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const uint32_t count = mscclpp_dev_coll_nodes_count(state, turn, args->nodes.node, state->index, to_node);
     char *slot = args->nodes.exchange + mscclpp_dev_coll_nodes_outgoing(state, turn, to_node);
-    uint64_t at = MSCCLPP_DEV_COLL_NODES_HEAD(count);
+    uint64_t offset = MSCCLPP_DEV_COLL_NODES_HEAD(count);
     uint32_t *size_p = (uint32_t *)slot;
     uint32_t i;
 
     for (i = args->begin[to_node]; i < args->begin[to_node + 1]; ++i) {
         if (mscclpp_dev_coll_nodes_merges_for(args, turn, state->index, args->members[i], to_node)) {
-            at = (uint64_t)(mscclpp_dev_coll_nodes_store_merged(
-                                ctx, state, turn, args->members[i], first == NULL ? NULL : first + at,
-                                second == NULL ? NULL : second + at, size_p++, slot + at) -
-                            slot);
+            offset = (uint64_t)(mscclpp_dev_coll_nodes_store_merged(
+                                    ctx, state, turn, args->members[i], first == NULL ? NULL : first + offset,
+                                    second == NULL ? NULL : second + offset, size_p++, slot + offset) -
+                                slot);
         }
     }
 }

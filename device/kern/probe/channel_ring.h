@@ -41,12 +41,12 @@ MSCCLPP_DEV void mscclpp_dev_channel_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_
     const uint64_t size = args->bytes - first < share ? args->bytes - first : share;
     const uint64_t arrival = args->bulk_size / 2; /* offset where a neighbour's bytes arrive; this rank's own bytes
                                                      are at 0 */
-    const uint64_t barriers = mscclpp_dev_last_barrier(ctx, args) + 1;
+    const uint64_t barrier_number = mscclpp_dev_last_barrier(ctx, args) + 1;
     uint32_t round;
 
     mscclpp_dev_block_copy(ctx, to_next.local + first, (const char *)args->in + first, size);
     /* After this barrier, the neighbours' kernels have started, and their operands are in place. */
-    mscclpp_dev_barrier(ctx, args, barriers);
+    mscclpp_dev_barrier(ctx, args, barrier_number);
     for (round = 0; round < ring->rounds && !ctx->failed; ++round) {
         if (ring->get != 0) {
             mscclpp_dev_channel_get(ctx, &to_next, arrival + first, first, size);
@@ -59,8 +59,8 @@ MSCCLPP_DEV void mscclpp_dev_channel_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_
     if (!ctx->failed) {
         mscclpp_dev_block_copy(ctx, (char *)args->out + first, to_next.local + arrival + first, size);
     }
-    mscclpp_dev_finish(ctx, args, mscclpp_dev_last_launch(ctx, args), mscclpp_dev_last_epoch(ctx, args), barriers - 1,
-                       barriers);
+    mscclpp_dev_finish(ctx, args, mscclpp_dev_last_launch(ctx, args), mscclpp_dev_last_epoch(ctx, args),
+                       barrier_number - 1, barrier_number);
 }
 
 #endif

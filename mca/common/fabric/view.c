@@ -260,7 +260,7 @@ static uint64_t find_in_halving(const mscclpp_fabric_t *fabric, const uint64_t *
     uint32_t round, sender;
 
     for (round = 0; round < rounds.rounds; ++round) {
-        sender = mscclpp_dev_rounds_before(&rounds, mscclpp_dev_rounds_worth(&rounds, round));
+        sender = mscclpp_dev_rounds_before(&rounds, mscclpp_dev_rounds_digit_value(&rounds, round));
         if (owes(fabric, tokens, sender)) {
             return mscclpp_board_add_absent(0, fabric->nodes.owners[sender]);
         }

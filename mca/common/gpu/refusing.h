@@ -14,7 +14,8 @@
 typedef bool (*mscclpp_gpu_refuses_fn_t)(const char *what);
 
 /*
- * Returns `ops` itself, or, if the program wants refusals, a table that refuses. For a process that uses one runtime.
+ * Returns `ops` itself, or, if the program wants refusals, a table that refuses. A process may call it for one runtime
+ * only.
  */
 const mscclpp_gpu_ops_t *mscclpp_gpu_refusing(const mscclpp_gpu_ops_t *ops);
 

@@ -229,9 +229,9 @@ int mscclpp_group_blamed_by(mscclpp_group_t *group, int rank);
 void mscclpp_group_tell_waiting(mscclpp_group_t *group);
 
 /*
- * Returns a rank of any node that passed device buffers in call `call`, or -1 while none is known. For a rank that has
- * been in the call on host buffers for a long time. If the other rank is known from a notice, also tells all ranks,
- * once for each call, that this rank passed host buffers. Thread-safe; never waits.
+ * Returns a rank of any node that passed device buffers in call `call`, or -1 while none is known. Called by a rank
+ * that has been in the call on host buffers for a long time. If the other rank is known from a notice, also tells all
+ * ranks, once for each call, that this rank passed host buffers. Thread-safe; never waits.
  */
 int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call);
 
@@ -254,7 +254,7 @@ typedef enum {
 } mscclpp_inquiry_result_t;
 
 /*
- * Makes a step of the search for the rank that the others wait for. mscclpp_group_say_waiting must be called before. If
+ * Makes a step of the search for the rank that the others wait for. The caller has called mscclpp_group_say_waiting. If
  * this rank has to name the late rank, *late_p is that rank, or -1 if it is not known. `at_deadline` is true if the
  * search is for the message at the deadline. Otherwise it is for the warning, which only one rank of the communicator
  * logs.

@@ -25,8 +25,8 @@
 #define CHECK_PERIOD 1e-3
 
 /*
- * For a wait in a fiber: the maximum number of seconds between two turns that counts as waiting. If the application
- * stays away from the runtime for longer, peers may wait for this rank instead.
+ * The maximum number of seconds between two turns of a wait in a fiber that counts as waiting. If the application stays
+ * away from the runtime for longer, peers may wait for this rank instead.
  */
 #define AWAY_MAX 1.0
 

@@ -105,8 +105,9 @@ static void refuse_for(mscclpp_plan_file_t *file, const mscclpp_plan_report_t *r
     char place[160];
 
     for (int i = 0; i < report->count; ++i) {
-        if (report->finding[i].kind != MSCCLPP_PLAN_NOTE && (worst == NULL || report->finding[i].kind > worst->kind)) {
-            worst = &report->finding[i];
+        if (report->findings[i].kind != MSCCLPP_PLAN_NOTE &&
+            (worst == NULL || report->findings[i].kind > worst->kind)) {
+            worst = &report->findings[i];
         }
     }
     if (worst == NULL || report->no_memory) {
@@ -312,7 +313,7 @@ static void read_and_check(mscclpp_plan_file_t *file)
     mscclpp_plan_report_init(&report);
     status = mscclpp_plan_read(file->path, &report, &file->plan);
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
-        refuse(file, "%s", report.count > 0 && report.finding[0].text != NULL ? report.finding[0].text : "no yajl");
+        refuse(file, "%s", report.count > 0 && report.findings[0].text != NULL ? report.findings[0].text : "no yajl");
     } else if (status != MSCCLPP_OK) {
         file->plan = NULL;
         refuse_for(file, &report);
@@ -479,7 +480,7 @@ const char *mscclpp_plan_library_misfit(const mscclpp_plan_file_t *file, bool on
 static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 {
     for (int i = 0; i < report->count; ++i) {
-        if (strcmp(report->finding[i].rule, rule) == 0) {
+        if (strcmp(report->findings[i].rule, rule) == 0) {
             return true;
         }
     }

@@ -15,8 +15,8 @@ void mscclpp_plan_report_init(mscclpp_plan_report_t *report)
 void mscclpp_plan_report_destroy(mscclpp_plan_report_t *report)
 {
     for (int i = 0; i < report->count; ++i) {
-        free(report->finding[i].text);
-        free(report->finding[i].schedule);
+        free(report->findings[i].text);
+        free(report->findings[i].schedule);
     }
     mscclpp_plan_report_init(report);
 }
@@ -26,7 +26,7 @@ static bool is_known(const mscclpp_plan_report_t *report, mscclpp_plan_kind_t ki
                      mscclpp_plan_place_t place)
 {
     for (int i = 0; i < report->count; ++i) {
-        const mscclpp_plan_finding_t *other = &report->finding[i];
+        const mscclpp_plan_finding_t *other = &report->findings[i];
 
         if (other->kind == kind && strcmp(other->rule, rule) == 0 && other->place.rank == place.rank &&
             other->place.block == place.block && other->place.op == place.op && other->place.inner == place.inner) {
@@ -51,19 +51,19 @@ static bool drop_note(mscclpp_plan_report_t *report)
 {
     int index = report->count - 1;
 
-    while (index >= 0 && report->finding[index].kind != MSCCLPP_PLAN_NOTE) {
+    while (index >= 0 && report->findings[index].kind != MSCCLPP_PLAN_NOTE) {
         --index;
     }
     if (index < 0) {
         return false;
     }
-    free(report->finding[index].text);
-    free(report->finding[index].schedule);
+    free(report->findings[index].text);
+    free(report->findings[index].schedule);
     --report->count;
     for (; index < report->count; ++index) {
-        mscclpp_plan_finding_t *finding = &report->finding[index];
+        mscclpp_plan_finding_t *finding = &report->findings[index];
 
-        *finding = report->finding[index + 1];
+        *finding = report->findings[index + 1];
         finding->place.name = finding->place.name != NULL ? finding->name : NULL; /* it points into the finding */
     }
     return true;
@@ -96,7 +96,7 @@ bool mscclpp_plan_add_finding(mscclpp_plan_report_t *report, mscclpp_plan_kind_t
     }
     va_end(arguments);
     make_printable(text);
-    finding = &report->finding[report->count++];
+    finding = &report->findings[report->count++];
     *finding = (mscclpp_plan_finding_t){.kind = kind, .rule = rule, .place = place, .text = text};
     if (place.name != NULL) {
         snprintf(finding->name, sizeof(finding->name), "%s", place.name);
@@ -115,7 +115,7 @@ void mscclpp_plan_explain(mscclpp_plan_report_t *report, const char *format, ...
     if (report->count == 0) {
         return;
     }
-    finding = &report->finding[report->count - 1];
+    finding = &report->findings[report->count - 1];
     va_start(arguments, format);
     if (vasprintf(&line, format, arguments) < 0) {
         line = NULL;
@@ -147,8 +147,8 @@ const char *mscclpp_plan_verdict(const mscclpp_plan_report_t *report)
     mscclpp_plan_kind_t worst = MSCCLPP_PLAN_NOTE;
 
     for (int i = 0; i < report->count; ++i) {
-        if (report->finding[i].kind > worst) {
-            worst = report->finding[i].kind;
+        if (report->findings[i].kind > worst) {
+            worst = report->findings[i].kind;
         }
     }
     return worst != MSCCLPP_PLAN_NOTE ? mscclpp_plan_kind_name(worst) : "ok";

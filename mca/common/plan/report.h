@@ -39,7 +39,7 @@ typedef struct {
 enum { MSCCLPP_PLAN_FINDINGS = 16 };
 
 typedef struct {
-    mscclpp_plan_finding_t finding[MSCCLPP_PLAN_FINDINGS];
+    mscclpp_plan_finding_t findings[MSCCLPP_PLAN_FINDINGS];
     int count;
     int faults;     /* number of findings other than notes, stored or not */
     bool no_memory; /* the work was given up, or a text was lost, because there was no memory */

@@ -36,7 +36,7 @@ typedef struct {
     mscclpp_sim_map_t map;
 } mscclpp_sim_thread_t;
 
-/* The operation of an actor at one clock. For an application, only `launch` is used: the launch that comes next. */
+/* The operation of an actor at one clock. An application uses only `launch`: the launch that comes next. */
 typedef struct {
     uint32_t block; /* index among the blocks of all ranks; for a proxy's event: the block that made the request */
     uint32_t op;    /* position in the block's list */
@@ -86,7 +86,7 @@ typedef struct {
     uint32_t agent, clock, synced; /* number and clocks of the sender when it sent */
     uint32_t length;               /* number of packets of the operation */
     mscclpp_sim_know_t *know;      /* the sender's knowledge, by agent */
-    double sent, comes;            /* when the packets are sent and when they arrive, by the cost model */
+    double sent_at, arrives_at;    /* when the packets are sent and when they arrive, by the cost model */
 } mscclpp_sim_packet_t;
 
 /*
@@ -112,9 +112,9 @@ typedef struct {
 
 /* A signal that has arrived. */
 typedef struct {
-    mscclpp_sim_know_t *know; /* the sender's knowledge */
-    uint32_t block;           /* the block that sent the signal, itself or by its proxy */
-    double sent, comes;       /* when the signal is sent and when it arrives, by the cost model */
+    mscclpp_sim_know_t *know;   /* the sender's knowledge */
+    uint32_t block;             /* the block that sent the signal, itself or by its proxy */
+    double sent_at, arrives_at; /* when the signal is sent and when it arrives, by the cost model */
 } mscclpp_sim_signal_t;
 
 /* The receiving end of a channel: its signals. */
@@ -371,7 +371,8 @@ void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block);
 /* Stores that the current operation needs data that is available at `time`. */
 void mscclpp_sim_need(mscclpp_sim_t *sim, double time);
 /* Records that a signal, or packets if `is_packet` is set, went from block `from` to block `to`; both are agents. */
-void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool is_packet);
+void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent_at, double arrives_at,
+                           bool is_packet);
 
 /*
  * sim_step.c: executes the next operation of a block, or begins its pipeline, or ends its launch. Returns false if the

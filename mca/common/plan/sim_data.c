@@ -155,8 +155,8 @@ static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_ac
                                      .synced = actor->synced,
                                      .length = (uint32_t)length,
                                      .know = know,
-                                     .sent = end,
-                                     .comes = end + (sim->cost != NULL ? sim->cost->latency : 0)};
+                                     .sent_at = end,
+                                     .arrives_at = end + (sim->cost != NULL ? sim->cost->latency : 0)};
     return packet;
 }
 
@@ -180,11 +180,11 @@ static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const
     uint32_t threads = run->first == 0 ? (uint32_t)run->count : 0;
     mscclpp_sim_know_t *thread, *later;
 
-    mscclpp_sim_need(sim, packet->comes);
+    mscclpp_sim_need(sim, packet->arrives_at);
     if (packet->agent == actor->agent) {
         return;
     }
-    mscclpp_sim_add_arrow(sim, run->block, actor->agent, packet->sent, packet->comes, true);
+    mscclpp_sim_add_arrow(sim, run->block, actor->agent, packet->sent_at, packet->arrives_at, true);
     for (uint32_t i = 0; i < sim->agents; ++i) {
         mscclpp_sim_know_t known = packet->know[i];
 

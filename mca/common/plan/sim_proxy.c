@@ -92,8 +92,8 @@ static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const msccl
                                      .synced = proxy->actor.clock,
                                      .length = (uint32_t)entry->elements,
                                      .know = know,
-                                     .sent = entry->time,
-                                     .comes = proxy->actor.time};
+                                     .sent_at = entry->time,
+                                     .arrives_at = proxy->actor.time};
     for (size_t i = 0; i < entry->elements; ++i) {
         const mscclpp_sim_thread_t thread = {(uint32_t)i, MSCCLPP_SIM_ALONE};
         bool is_packet = mscclpp_sim_has_packet(sim, entry->from + 2 * i, entry->launch);
@@ -145,8 +145,10 @@ bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
         }
     }
     if (entry->is_signal) {
-        signal = (mscclpp_sim_signal_t){
-            .know = proxy->actor.now, .block = entry->event.block, .sent = entry->time, .comes = proxy->actor.time};
+        signal = (mscclpp_sim_signal_t){.know = proxy->actor.now,
+                                        .block = entry->event.block,
+                                        .sent_at = entry->time,
+                                        .arrives_at = proxy->actor.time};
         mscclpp_sim_deliver(sim, proxy->rank, MSCCLPP_PLAN_PORT, proxy->channel, signal);
     }
     free(entry->know);

@@ -67,8 +67,8 @@ static void take_signals(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
         inbox->first = (inbox->first + 1) % inbox->capacity;
         --inbox->count;
         ++inbox->waited;
-        mscclpp_sim_need(sim, signal.comes);
-        mscclpp_sim_add_arrow(sim, signal.block, block->actor.agent, signal.sent, signal.comes, false);
+        mscclpp_sim_need(sim, signal.arrives_at);
+        mscclpp_sim_add_arrow(sim, signal.block, block->actor.agent, signal.sent_at, signal.arrives_at, false);
         mscclpp_sim_learn(sim, &block->actor, signal.know);
         free(signal.know);
     }
@@ -83,8 +83,8 @@ static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
     double end = mscclpp_sim_end_time(sim, &block->actor);
     mscclpp_sim_signal_t signal = {.know = block->actor.now,
                                    .block = block->actor.agent,
-                                   .sent = end,
-                                   .comes = end + (sim->cost != NULL ? sim->cost->latency : 0)};
+                                   .sent_at = end,
+                                   .arrives_at = end + (sim->cost != NULL ? sim->cost->latency : 0)};
 
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         if (op->channel_type == MSCCLPP_PLAN_PORT) {

@@ -119,7 +119,8 @@ void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
  * Takes the numbers of two agents, both blocks, as indices of the list of blocks. Without memory, sim->no_memory ends
  * the run.
  */
-void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool is_packet)
+void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent_at, double arrives_at,
+                           bool is_packet)
 {
     mscclpp_plan_trace_t *trace = sim->trace;
     mscclpp_plan_arrow_t *arrows;
@@ -142,7 +143,7 @@ void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, doubl
                                                                  .from_block = sim->blocks[from].block,
                                                                  .to_rank = sim->blocks[to].rank,
                                                                  .to_block = sim->blocks[to].block,
-                                                                 .sent = sent,
-                                                                 .comes = comes,
+                                                                 .sent_at = sent_at,
+                                                                 .arrives_at = arrives_at,
                                                                  .is_packet = is_packet};
 }

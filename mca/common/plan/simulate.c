@@ -248,14 +248,14 @@ static void try_wrap(const survey_t *survey, const mscclpp_plan_sim_options_t *o
         run(survey, options, size, order == 0 ? 0 : options->seed + order, &wrap_report, stats);
     }
     for (int i = 0; i < wrap_report.count && wrap_report.faults > 0; ++i) {
-        if (wrap_report.finding[i].kind == MSCCLPP_PLAN_NOTE || wrap_report.finding[i].text == NULL) {
+        if (wrap_report.findings[i].kind == MSCCLPP_PLAN_NOTE || wrap_report.findings[i].text == NULL) {
             continue;
         }
         mscclpp_plan_add_finding(
             report, MSCCLPP_PLAN_NOTE, "wrap", mscclpp_plan_nowhere,
             "nothing keeps its pipelines from going around a scratch of %llu bytes a chunk faster than "
             "it is emptied, so larger chunks need as much scratch: %s",
-            (unsigned long long)size->wrap_cells * size->cell_size, wrap_report.finding[i].text);
+            (unsigned long long)size->wrap_cells * size->cell_size, wrap_report.findings[i].text);
         break;
     }
     report->no_memory = report->no_memory || wrap_report.no_memory;

@@ -30,8 +30,8 @@ typedef struct {
 /* An arrow: a signal, or the packets of one operation, from block to block. */
 typedef struct {
     uint32_t from_rank, from_block, to_rank, to_block;
-    double sent, comes; /* when it was sent and when it arrived, in microseconds */
-    bool is_packet;     /* the arrow is for packets; false: for a signal */
+    double sent_at, arrives_at; /* when it was sent and when it arrived, in microseconds */
+    bool is_packet;             /* the arrow is for packets; false: for a signal */
 } mscclpp_plan_arrow_t;
 
 /* The trace of one launch, in the order in which it was simulated. */

@@ -32,8 +32,8 @@ static inline uint64_t mscclpp_bell_bytes(const mscclpp_dev_launch_t *launch)
 }
 
 /*
- * Returns the doorbell's word COLL: pattern, root, in place and padding. For a plan, it is the padding alone; for
- * all-reduce, 0. With lists of blocks, the padding is 0, because the lists contain the offset of each block.
+ * Returns the doorbell's word COLL: pattern, root, in place and padding. Of a plan it has the padding alone; of an
+ * all-reduce it is 0. With lists of blocks, the padding is 0, because the lists contain the offset of each block.
  */
 uint32_t mscclpp_bell_coll(const mscclpp_dev_launch_t *launch);
 

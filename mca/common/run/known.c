@@ -32,7 +32,7 @@ struct mscclpp_known {
 };
 
 /* Returns true if the allocation with number `id` still contains the address. A buffer that is not shared is NULL. */
-static bool is_still(const mscclpp_runner_t *runner, const void *address, uint64_t id)
+static bool is_still_allocated(const mscclpp_runner_t *runner, const void *address, uint64_t id)
 {
     return address == NULL || (id != 0 && runner->gpu->identify(address) == id);
 }
@@ -49,8 +49,10 @@ static const mscclpp_known_t *find_known(const mscclpp_runner_t *runner, const v
         const mscclpp_known_t *known = runner->known[i];
 
         if (known != NULL && known->in == in && known->out == out) {
-            return is_still(runner, out, known->out_id) && (in == out || is_still(runner, in, known->in_id)) ? known
-                                                                                                             : NULL;
+            return is_still_allocated(runner, out, known->out_id) &&
+                           (in == out || is_still_allocated(runner, in, known->in_id))
+                       ? known
+                       : NULL;
         }
     }
     return NULL;

@@ -39,7 +39,10 @@
 #define LEAVE_TIME 10.0
 #define LEAVE_TIME_BEFORE_LAUNCH 100e-6
 
-/* For each device, the team whose kernel lingers there; with `side_by_side`, any number may. Guarded by `lock`. */
+/*
+ * The team whose kernel lingers on each device; with `side_by_side`, kernels of any number of teams may. Guarded by
+ * `lock`.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_runner_t *owners[DEVICES];
 static bool side_by_side;

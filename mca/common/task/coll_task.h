@@ -106,8 +106,8 @@ mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count);
 
 /*
  * coll_exchange.c: sets `largest`, the size of the largest block of any rank, and `strided`, whether all ranks can move
- * blocks with holes without packing. For calls in which each rank knows only its own blocks. Collective; all ranks get
- * the same values.
+ * blocks with holes without packing. Called if each rank knows only its own blocks. Collective; all ranks get the same
+ * values.
  */
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
 

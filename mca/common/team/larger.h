@@ -29,7 +29,7 @@ mscclpp_status_t mscclpp_larger_allocate(mscclpp_team_t *team, mscclpp_larger_t 
  * Exchanges handles with the ranks of the node, maps the new scratch of the peers, and votes. A rank that has failed
  * takes part in all of this, because the others wait for it.
  *
- * For a queued call, ranks need not come to the exchange (mscclpp_group_meet_exchange_by). Others may be in an exchange
+ * Ranks need not come to the exchange of a queued call (mscclpp_group_meet_exchange_by). Others may be in an exchange
  * of buffers meanwhile, if they capture other calls. Such an exchange publishes the arguments of its call, and this one
  * their complement, so the ranks see that they differ.
  *

@@ -17,8 +17,8 @@
 #define AREA_ALIGNMENT 256 /* of parts of a room that peers use, bytes */
 
 /*
- * Returns the most blocks that the plan's input or output has. For a plan that programs run by its name, each chunk is
- * a block.
+ * Returns the maximum number of blocks of the plan's input or output on any rank. In a plan that programs run by its
+ * name, each chunk is a block.
  */
 static uint64_t max_blocks(const mscclpp_plan_file_t *file)
 {

@@ -114,7 +114,7 @@ static inline uint64_t mscclpp_plans_epoch_limit(const mscclpp_team_t *team)
     return team->protocol.epoch_limit < UINT32_MAX ? team->protocol.epoch_limit : UINT32_MAX - 1;
 }
 
-/* Returns the address at an offset in a rank's room. For a rank on another node, the result is the offset itself. */
+/* Returns the address at an offset in a rank's room, or, if the rank is on another node, the offset itself. */
 static inline char *mscclpp_plans_place(const mscclpp_plan_room_t *room, int rank, uint64_t offset)
 {
     return (char *)((uintptr_t)room->peers[rank] + offset);

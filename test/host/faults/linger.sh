@@ -45,6 +45,6 @@ colls=device/kern/linger_brief_coll.h
 plant linger-brief-in-place linger_kernel "$colls" "$launcher" \
     '/no thread stores before all have read/s/if \(.*\) \{/if (false) {/'
 plant linger-brief-silent linger_kernel "$colls" "$launcher" \
-    's/if \(mscclpp_dev_brief_coll_warp_has_unit\(coll->lane, last\)\) \{/if (block.bytes != 0) {/'
+    's/if \(mscclpp_dev_brief_coll_warp_has_unit\(coll->lane, last_unit\)\) \{/if (block.bytes != 0) {/'
 plant linger-brief-turns linger_kernel "$colls" "$launcher" \
-    's/max_units > 1 && first <= last;/max_units > 1 \&\& first < last;/'
+    's/max_units > 1 && first <= last_unit;/max_units > 1 \&\& first < last_unit;/'

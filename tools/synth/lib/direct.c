@@ -140,7 +140,7 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
             int chunk = i % chunks * (demand->count / chunks) + i / chunks;
 
             for (int to = 0; ok && to < topology->ranks; ++to) {
-                double least = 1e30;
+                double min_rounds = 1e30;
                 int best = -1;
 
                 if ((needed[chunk] >> to & 1) == 0 || distance[demand->source[chunk]][to] != step + 1) {
@@ -151,8 +151,8 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
                         topology->link_between[from][to] >= 0) {
                         double rounds = fullness(&loads, topology->link_between[from][to]);
 
-                        if (rounds < least) {
-                            least = rounds;
+                        if (rounds < min_rounds) {
+                            min_rounds = rounds;
                             best = from;
                         }
                     }
@@ -176,7 +176,7 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
 typedef struct {
     const synth_topology_t *topology;
     const synth_demand_t *demand;
-    uint64_t *has, *comes;            /* [chunk]: the sets of ranks that have it, and that receive it in this step */
+    uint64_t *has, *arriving;         /* [chunk]: the sets of ranks that have it, and that receive it in this step */
     int (*distance)[SYNTH_MAX_RANKS]; /* [from][to], in links */
 } greedy_t;
 
@@ -207,15 +207,15 @@ static bool helps(const greedy_t *greedy, int chunk, int from, int to)
 static int rarest_chunk(const greedy_t *greedy, int link)
 {
     const synth_link_t *ends = &greedy->topology->links[link];
-    int best = -1, least = SYNTH_MAX_RANKS + 1;
+    int best = -1, min_holders = SYNTH_MAX_RANKS + 1;
 
     for (int chunk = 0; chunk < greedy->demand->count; ++chunk) {
-        int holders = __builtin_popcountll(greedy->has[chunk] | greedy->comes[chunk]);
+        int holders = __builtin_popcountll(greedy->has[chunk] | greedy->arriving[chunk]);
 
         if ((greedy->has[chunk] >> ends->from & 1) != 0 &&
-            ((greedy->has[chunk] | greedy->comes[chunk]) >> ends->to & 1) == 0 && holders < least &&
+            ((greedy->has[chunk] | greedy->arriving[chunk]) >> ends->to & 1) == 0 && holders < min_holders &&
             helps(greedy, chunk, ends->from, ends->to)) {
-            least = holders;
+            min_holders = holders;
             best = chunk;
         }
     }
@@ -256,7 +256,7 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
                 if (chunk >= 0) {
                     has_sent = true;
                     add_load(&loads, link);
-                    greedy.comes[chunk] |= UINT64_C(1) << topology->links[link].to;
+                    greedy.arriving[chunk] |= UINT64_C(1) << topology->links[link].to;
                     ok = synth_schedule_add(schedule, chunk, topology->links[link].from, topology->links[link].to, step,
                                             false);
                 }
@@ -264,8 +264,8 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
         }
         is_done = true;
         for (int chunk = 0; chunk < demand->count; ++chunk) {
-            greedy.has[chunk] |= greedy.comes[chunk];
-            greedy.comes[chunk] = 0;
+            greedy.has[chunk] |= greedy.arriving[chunk];
+            greedy.arriving[chunk] = 0;
             is_done = is_done && (demand->wanted[chunk] & ~greedy.has[chunk]) == 0;
         }
     }

@@ -226,13 +226,13 @@ bool synth_prove(const char *text, size_t size, bool *checked, char *why, size_t
          * In general this finding is only a note: it says that data are overwritten if an executor has a smaller ring
          * of scratch. In plans that are made here, credits prevent this, so the finding is a fault.
          */
-        bool is_wrap = strcmp(report.finding[i].rule, "wrap") == 0;
+        bool is_wrap = strcmp(report.findings[i].rule, "wrap") == 0;
 
         is_right = is_right && !is_wrap;
-        if (!is_right && (is_wrap || report.finding[i].kind != MSCCLPP_PLAN_NOTE)) {
+        if (!is_right && (is_wrap || report.findings[i].kind != MSCCLPP_PLAN_NOTE)) {
             snprintf(why, why_size, "%s: %s [%s]",
-                     mscclpp_plan_place_text(report.finding[i].place, place, sizeof(place)),
-                     report.finding[i].text != NULL ? report.finding[i].text : "", report.finding[i].rule);
+                     mscclpp_plan_place_text(report.findings[i].place, place, sizeof(place)),
+                     report.findings[i].text != NULL ? report.findings[i].text : "", report.findings[i].rule);
             break;
         }
     }

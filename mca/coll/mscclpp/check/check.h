@@ -80,7 +80,7 @@ void mca_coll_mscclpp_check_fini(void);
 void mca_coll_mscclpp_check_settle(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_check_forget(const mca_coll_mscclpp_module_t *module);
 
-/* For every collective, a function that compares the call on all ranks and then calls the module's own function. */
+/* The functions that compare a call of their collective on all ranks, and then call the module's own function. */
 #define MCA_COLL_MSCCLPP_CHECKED_DECLARE(name_)                                                                        \
     extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_checked_##name_;
 MCA_COLL_MSCCLPP_COLLECTIVES(MCA_COLL_MSCCLPP_CHECKED_DECLARE)

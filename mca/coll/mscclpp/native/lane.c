@@ -164,8 +164,8 @@ void mca_coll_mscclpp_lane_end_all(mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * A start that fails here is not counted, and all later starts of the lane fail here, too. Each is logged if the
- * communicator has been freed; after a failed start, only the first one is.
+ * A start that fails here is not counted, and all later starts of the lane fail here, too. After the communicator has
+ * been freed, each failure is logged. After a start that has failed, only the first further failure is logged.
  */
 uint64_t mca_coll_mscclpp_lane_begin(mca_coll_mscclpp_lane_t *lane, const char *collective, int *rc_p)
 {

@@ -38,7 +38,7 @@ static void append_request(mca_coll_mscclpp_request_t *request)
 {
     mca_coll_mscclpp_queue_t *queue = request->queue;
 
-    /* Counted before it is in the queue, so that `under_way` is never 0 while there is work. */
+    /* The call is counted before it is in the queue, so that `under_way` is never 0 while there is work. */
     atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
     request->next = NULL;
     pthread_mutex_lock(&lock);
@@ -80,7 +80,7 @@ static mca_coll_mscclpp_request_t *remove_first(mca_coll_mscclpp_queue_t *queue)
 }
 
 /*
- * Returns the first request of the queue, or NULL if there is none. Read with acquire, because the holder of the turn
+ * Returns the first request of the queue, or NULL if there is none. Reads with acquire, because the holder of the turn
  * does not take the lock.
  */
 static mca_coll_mscclpp_request_t *first_of(const mca_coll_mscclpp_queue_t *queue)
@@ -137,7 +137,10 @@ static bool begin_turn_of_start(void)
     return has_turn;
 }
 
-/* Gives the turn back. Released, so that the next holder sees what this one has written to the queues and the lists. */
+/*
+ * Gives the turn back. Stores with release, so that the next holder sees what this one has written to the queues and
+ * the lists.
+ */
 static void end_turn(void)
 {
     atomic_store_explicit(&turn, NOBODY, memory_order_release);
@@ -213,11 +216,11 @@ static mca_coll_mscclpp_starter_look_t look_for_open_calls(void)
         return MCA_COLL_MSCCLPP_STARTER_WAITING; /* a thread of MPI runs calls, and may leave one open */
     }
     for (queue = first_queue(); queue != NULL; queue = next) {
-        mca_coll_mscclpp_starter_look_t here;
+        mca_coll_mscclpp_starter_look_t look;
 
         next = queue->next; /* the queue leaves the list once it is empty */
-        here = run_in_starter(queue);
-        found = here > found ? here : found;
+        look = run_in_starter(queue);
+        found = look > found ? look : found;
     }
     end_turn();
     return found;

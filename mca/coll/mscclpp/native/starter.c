@@ -125,7 +125,10 @@ static void make_thread(void)
 
 void mca_coll_mscclpp_starter_wake(mca_coll_mscclpp_starter_look_t (*look)(void))
 {
-    /* Counted before is_asleep is read (see sleep_since). If no thread could be made, is_asleep is never set. */
+    /*
+     * The waking is counted before is_asleep is read (see sleep_since). If no thread could be made, is_asleep is never
+     * set.
+     */
     atomic_fetch_add(&wakings, 1);
     if (atomic_load(&was_made) && !atomic_load(&is_asleep)) {
         return;

@@ -59,7 +59,7 @@
 #define STAGE_IS_GATHER(view_) STAGE_HAS_ROOT(view_, TO_ROOT)
 #define STAGE_IS_SCATTER(view_) STAGE_HAS_ROOT(view_, FROM_ROOT)
 
-/* For the functions that compare calls: calls the module's own function or, if it has none, the previous one. */
+/* Used by the functions that compare calls: calls the module's own function or, if it has none, the previous one. */
 #define STAGE_SERVE(slot_, ...)                                                                                        \
     (module->own_functions.slot_ != NULL ? module->own_functions.slot_(__VA_ARGS__, base)                              \
                                          : STAGE_PREVIOUS(slot_, __VA_ARGS__))

@@ -17,7 +17,7 @@ static struct ompi_op_t wrapping_sum;
 
 /*
  * Makes the operation: copies MPI_SUM as it is now, and then replaces the copy's functions for integers of 8 and 16
- * bits by the plain ones. For each type there is a function with two buffers and one with three.
+ * bits by the plain ones. Each type has a function with two buffers and one with three.
  */
 void mca_coll_mscclpp_stage_op_init(void)
 {

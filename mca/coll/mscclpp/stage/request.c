@@ -36,7 +36,7 @@ static void submit(mca_coll_mscclpp_stage_request_t *request)
 {
     request->copying = false;
     request->polls = 0;
-    /* Counted before the request is in a list, so that the count is never 0 while a list holds a request. */
+    /* The request is counted before it is in a list, so that the count is never 0 while a list holds a request. */
     atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
     request->next = atomic_load_explicit(&arrived, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&arrived, &request->next, request, memory_order_release,

@@ -354,7 +354,7 @@ static inline void mca_coll_mscclpp_stage_only(mca_coll_mscclpp_stage_layout_t *
     layout->blocks = 1;
 }
 
-/* For every slot, a function that copies device buffers to pinned host memory and calls the previous function. */
+/* The functions of all slots: each copies device buffers to pinned host memory, and calls the previous function. */
 #define MCA_COLL_MSCCLPP_STAGE_DECLARE(name_) extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_stage_##name_;
 MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)
 #undef MCA_COLL_MSCCLPP_STAGE_DECLARE

@@ -40,7 +40,7 @@ static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender,
  */
 static uint32_t count_distances(const mscclpp_dev_rounds_t *rounds, uint32_t round)
 {
-    const uint32_t fitting = (rounds->nnodes - 1) / mscclpp_dev_rounds_worth(rounds, round);
+    const uint32_t fitting = (rounds->nnodes - 1) / mscclpp_dev_rounds_digit_value(rounds, round);
 
     return fitting < rounds->radix - 1 ? fitting : rounds->radix - 1;
 }
@@ -63,7 +63,8 @@ bool mscclpp_schedule_rounds(const mscclpp_schedule_t *schedule, uint32_t node, 
     distances = count_distances(&rounds, round);
     sends = index < distances;
     multiple = (uint32_t)(sends ? index : index - distances) + 1;
-    sender = sends ? node : mscclpp_dev_rounds_before(&rounds, multiple * mscclpp_dev_rounds_worth(&rounds, round));
+    sender =
+        sends ? node : mscclpp_dev_rounds_before(&rounds, multiple * mscclpp_dev_rounds_digit_value(&rounds, round));
     message = mscclpp_dev_rounds_message(&rounds, sender, round, multiple);
     (void)mscclpp_step_set(step_p,
                            sends      ? MSCCLPP_STEP_SEND

@@ -289,7 +289,7 @@ mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope_p)
 }
 
 /*
- * For a thread without a context, this is the device that the thread has chosen by cudaSetDevice. Creates no context.
+ * If the thread has no context, this is the device that it has chosen by cudaSetDevice. Creates no context.
  *
  * Returns MSCCLPP_ERR_NOT_SUPPORTED if no device can be used.
  */

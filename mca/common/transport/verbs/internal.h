@@ -280,7 +280,7 @@ static inline void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport)
 /* Waits for copies and frees the bounce state, if there is any. Called after the queue pairs are destroyed. */
 void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn);
 
-/* Put and add through slots. For a put, the region, the remote or both are bounced; for an add, the remote is. */
+/* Put and add through slots. The region of a put, its remote or both are bounced; of an add, the remote is. */
 mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           const mscclpp_region_t *region, uint64_t from, uint64_t length);
 mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
