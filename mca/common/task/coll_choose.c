@@ -8,21 +8,26 @@ bool mscclpp_coll_is_early(const mscclpp_coll_task_t *task)
 }
 
 /* Early and queued calls map buffers only if `may_map` says so. */
-mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map)
+mscclpp_status_t mscclpp_coll_try(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map,
+                                  mscclpp_coll_choice_t *choice_p)
 {
     return mscclpp_coll_select(input, task->args->coll, task->largest, task->args->varied,
-                               can_map && ((!mscclpp_coll_is_early(task) && !task->queued) || task->may_map),
-                               &task->choice);
+                               can_map && ((!mscclpp_coll_is_early(task) && !task->queued) || task->may_map), choice_p);
+}
+
+mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map)
+{
+    return mscclpp_coll_try(task, input, can_map, &task->choice);
 }
 
 /* Returns true if a call between nodes takes one turn or, if `in_windows`, one in each window. Chooses on trial. */
 static bool takes_one_turn(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool in_windows)
 {
-    mscclpp_coll_task_t tried = *task;
+    mscclpp_coll_choice_t choice = task->choice;
 
-    return mscclpp_coll_choose(&tried, input, true) == MSCCLPP_OK &&
-           (in_windows || tried.choice.exchange != MSCCLPP_DEV_NODES_WINDOWS) &&
-           (tried.choice.epochs != 0 || task->largest <= tried.choice.tile);
+    return mscclpp_coll_try(task, input, true, &choice) == MSCCLPP_OK &&
+           (in_windows || choice.exchange != MSCCLPP_DEV_NODES_WINDOWS) &&
+           (choice.epochs != 0 || task->largest <= choice.tile);
 }
 
 /*
@@ -36,8 +41,8 @@ static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_
 {
     const mscclpp_team_t *team = task->team;
     const bool has_middle = mscclpp_team_has_middle(team, task->largest);
-    mscclpp_select_input_t later = *input;
-    mscclpp_coll_task_t tried = *task;
+    mscclpp_select_input_t later;
+    mscclpp_coll_choice_t choice;
     mscclpp_layout_t layout;
 
     *fully_p = false;
@@ -45,6 +50,7 @@ static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_
         if (team->full_size == 0 || takes_one_turn(task, input, false)) {
             return false;
         }
+        later = *input;
         mscclpp_team_describe_grown(team, has_middle, &layout, &later);
         *fully_p = !has_middle || !takes_one_turn(task, &later, true);
         return !takes_one_turn(task, input, true) || takes_one_turn(task, &later, false);
@@ -52,16 +58,18 @@ static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_
     if (!mscclpp_team_wants_more(team, task->largest, false)) {
         return false;
     }
+    later = *input;
     mscclpp_team_describe_grown(team, has_middle, &layout, &later);
-    return mscclpp_coll_choose(&tried, &later, true) != MSCCLPP_OK || !mscclpp_coll_needs_mapping(&tried);
+    return mscclpp_coll_try(task, &later, true, &choice) != MSCCLPP_OK || !mscclpp_coll_maps(&choice);
 }
 
-mscclpp_status_t mscclpp_coll_grow(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
+mscclpp_status_t mscclpp_coll_grow(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input, bool *has_grown_p)
 {
     bool fully;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (wants_scratch(task, input, &fully)) {
+    *has_grown_p = wants_scratch(task, input, &fully);
+    if (*has_grown_p) {
         status = mscclpp_team_grow(task->team, task->largest, fully);
         if (task->team->fabric != NULL) {
             mscclpp_fabric_describe(task->team->fabric, input);

@@ -145,6 +145,8 @@ static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_ma
     const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
     mscclpp_status_t status = MSCCLPP_OK;
 
+    task->peer_in[rank] = NULL;
+    task->peer_out[rank] = NULL;
     if (rank == team->group.rank) {
         task->peer_in[rank] = (char *)(uintptr_t)shared_in(task);
         task->peer_out[rank] = shared_out(task);

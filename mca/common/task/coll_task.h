@@ -45,7 +45,10 @@ typedef struct {
     mscclpp_mapped_t *mapped; /* in a queued call: the buffers of all ranks; NULL: not mapped */
     mscclpp_coll_choice_t choice;
 
-    /* Buffers of all ranks after an exchange, at their addresses on this rank. NULL: the rank shares none. */
+    /*
+     * Buffers of all ranks after an exchange, at their addresses on this rank. NULL: the rank shares none. Not set
+     * before that.
+     */
     char *peer_in[MSCCLPP_DEV_MAX_RANKS];
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_dev_runs_t place[MSCCLPP_DEV_MAX_RANKS]; /* by rank: place of this rank's block in that rank's output */
@@ -70,20 +73,30 @@ mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task);
  */
 bool mscclpp_coll_is_early(const mscclpp_coll_task_t *task);
 
-/* Chooses the algorithm and its grid. `can_map`: as far as the peers are concerned. */
+/*
+ * Choose the algorithm and its grid. `can_map`: as far as the peers are concerned. mscclpp_coll_try leaves the task as
+ * it is.
+ */
 mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map);
+mscclpp_status_t mscclpp_coll_try(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map,
+                                  mscclpp_coll_choice_t *choice_p);
 
-/* Returns true if the chosen algorithm accesses the buffers of peers. */
+/* Return true if the algorithm, or the chosen one, accesses the buffers of peers. */
+static inline bool mscclpp_coll_maps(const mscclpp_coll_choice_t *choice)
+{
+    return choice->algo == MSCCLPP_COLL_BY_ZEROCOPY || choice->algo == MSCCLPP_COLL_BY_ENGINES;
+}
+
 static inline bool mscclpp_coll_needs_mapping(const mscclpp_coll_task_t *task)
 {
-    return task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY || task->choice.algo == MSCCLPP_COLL_BY_ENGINES;
+    return mscclpp_coll_maps(&task->choice);
 }
 
 /*
- * Makes the scratch larger, if the call needs that. Collective. After a growth, *input describes what the
- * team has then.
+ * Makes the scratch larger, if the call needs that, which *has_grown_p tells. Collective. After a growth, *input
+ * describes what the team has then, and the algorithm has to be chosen again.
  */
-mscclpp_status_t mscclpp_coll_grow(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input);
+mscclpp_status_t mscclpp_coll_grow(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input, bool *has_grown_p);
 
 /*
  * coll_blocks.c: return the block that this rank sends to a peer, and the place of the block that it receives from a

@@ -1,9 +1,11 @@
 /* The stages of a call: replace buffers that kernels cannot access, choose, exchange, launch, copy back. */
 #include "mca/common/task/collective.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "mca/common/base/log.h"
+#include "mca/common/run/bell.h"
 #include "mca/common/run/known.h"
 #include "mca/common/task/coll_task.h"
 #include "mca/common/task/report.h"
@@ -143,6 +145,16 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
                                    mscclpp_coll_algo_name(task->choice.algo));
 }
 
+/* Starts the kernel, or puts it into the stream of a queued call. */
+static mscclpp_status_t start_kernel(mscclpp_coll_task_t *task, const mscclpp_dev_launch_t *launch)
+{
+    if (task->queued) {
+        return mscclpp_runner_launch_mapped(&task->team->runner, task->stream, launch,
+                                            mscclpp_coll_needs_mapping(task) ? task->mapped : NULL);
+    }
+    return mscclpp_runner_launch(&task->team->runner, NULL, launch, mscclpp_coll_algo_name(task->choice.algo));
+}
+
 /* Blocks with holes have a kernel of their own. Any error breaks the team. */
 mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task)
 {
@@ -156,12 +168,20 @@ mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task)
     if (task->choice.algo >= MSCCLPP_COLL_BY_NODES) {
         return launch_on_nodes(task);
     }
-    memset(&args, 0, sizeof(args));
-    launch.kernel = task->choice.kernel;
+    launch.kernel = task->strided ? MSCCLPP_KERNEL_COLL_MOVE_STRIDED : task->choice.kernel;
+    launch.nblocks = task->choice.nblocks;
+    launch.nthreads = task->choice.nthreads;
+    launch.args = &args;
+    if (mscclpp_bell_is_varied(&launch)) {
+        fill_blocks(task, &task->team->blocks_args);
+        launch.args = &task->team->blocks_args;
+        return start_kernel(task, &launch);
+    }
+    /* All that the kernel gets, so that equal launches have equal arguments. */
+    memset(&args, 0, mscclpp_dev_args_size(launch.kernel));
     if (task->strided) {
         mscclpp_runner_fill_args(&task->team->runner, &args.strided.common);
         mscclpp_coll_fill_strided(task, &args.strided);
-        launch.kernel = MSCCLPP_KERNEL_COLL_MOVE_STRIDED;
     } else if (task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY) {
         mscclpp_runner_fill_args(&task->team->runner, &args.direct.common);
         args.direct.common.dtype = (uint32_t)task->args->dtype;
@@ -171,14 +191,7 @@ mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task)
     } else {
         fill_blocks(task, &args.blocks);
     }
-    launch.nblocks = task->choice.nblocks;
-    launch.nthreads = task->choice.nthreads;
-    launch.args = &args;
-    if (task->queued) {
-        return mscclpp_runner_launch_mapped(&task->team->runner, task->stream, &launch,
-                                            mscclpp_coll_needs_mapping(task) ? task->mapped : NULL);
-    }
-    return mscclpp_runner_launch(&task->team->runner, NULL, &launch, mscclpp_coll_algo_name(task->choice.algo));
+    return start_kernel(task, &launch);
 }
 
 /* Blocks that differ in size are served by no plan. */
@@ -235,9 +248,9 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
      */
     const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.any_concurrent);
     mscclpp_status_t status;
-    bool mapped = true, served;
+    bool mapped = true, served = false;
 
-    status = try_plan(task, &served);
+    status = task->by_plan ? try_plan(task, &served) : MSCCLPP_OK;
     if (status != MSCCLPP_OK || served) {
         return status;
     }
@@ -313,15 +326,16 @@ static bool is_same_choice(const mscclpp_coll_choice_t *one, const mscclpp_coll_
  */
 static bool needs_lost_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
-    mscclpp_select_input_t small_input = *input;
-    mscclpp_coll_task_t tried = *task;
+    mscclpp_select_input_t small_input;
+    mscclpp_coll_choice_t small_choice;
 
     if (!task->team->has_lost) {
         return false;
     }
+    small_input = *input;
     small_input.layout = &task->team->runner.layout;
-    return mscclpp_coll_choose(&tried, &small_input, true) != MSCCLPP_OK || task->choice.epochs == 0 ||
-           !is_same_choice(&tried.choice, &task->choice);
+    return mscclpp_coll_try(task, &small_input, true, &small_choice) != MSCCLPP_OK || task->choice.epochs == 0 ||
+           !is_same_choice(&small_choice, &task->choice);
 }
 
 /*
@@ -334,19 +348,23 @@ static bool needs_lost_scratch(const mscclpp_coll_task_t *task, const mscclpp_se
 static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_status_t status = MSCCLPP_OK;
+    bool has_grown = false;
 
     if (!task->args->is_size_known) {
         status = mscclpp_coll_agree_size(task); /* only the two ends of a pair know the size of its block */
+        if (status == MSCCLPP_OK) {
+            status = mscclpp_coll_choose(task, input, true);
+        }
     }
-    if (status == MSCCLPP_OK && mscclpp_coll_is_early(task)) {
+    if (status == MSCCLPP_OK && task->may_map && mscclpp_coll_is_early(task) && mscclpp_coll_needs_mapping(task) &&
+        mscclpp_runner_pauses_mapping(&task->team->runner)) {
+        task->may_map = false;
         status = mscclpp_coll_choose(task, input, true);
-        task->may_map =
-            task->may_map && !(mscclpp_coll_needs_mapping(task) && mscclpp_runner_pauses_mapping(&task->team->runner));
     }
     if (status == MSCCLPP_OK) {
-        status = mscclpp_coll_grow(task, input);
+        status = mscclpp_coll_grow(task, input, &has_grown);
     }
-    if (status == MSCCLPP_OK) {
+    if (status == MSCCLPP_OK && has_grown) {
         status = mscclpp_coll_choose(task, input, true);
     }
     if (status == MSCCLPP_OK) {
@@ -434,7 +452,8 @@ static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
  */
 void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, const mscclpp_coll_args_t *args)
 {
-    memset(task, 0, sizeof(*task));
+    /* The lists of all ranks are long, and filled in by the exchange, without which nobody reads them. */
+    memset(task, 0, offsetof(mscclpp_coll_task_t, peer_in));
     task->team = team;
     task->args = args;
     task->pattern = mscclpp_coll_pattern(args->coll);
@@ -486,6 +505,7 @@ mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_
     mscclpp_select_input_t input;
     mscclpp_by_plan_t call;
     mscclpp_status_t status;
+    bool has_grown;
 
     mscclpp_coll_init_task(&task, team, args);
     if (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->group.on_twin)) {
@@ -494,7 +514,7 @@ mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_
     describe_call(&task, &input);
     status = mscclpp_coll_choose(&task, &input, true);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_coll_grow(&task, &input);
+        status = mscclpp_coll_grow(&task, &input, &has_grown);
         mscclpp_team_leave(team); /* growing may have begun a use of leased scratch */
         mscclpp_runner_give_stream(&team->runner);
     }

@@ -58,6 +58,12 @@ struct mscclpp_team {
      */
     uint64_t logged_costs[MSCCLPP_COLL_LAST + 1];
 
+    /*
+     * Arguments of the packet kernels for blocks that differ in size. They are kept from call to call, since clearing
+     * their long lists takes time. Entries of ranks that the node does not have stay 0.
+     */
+    mscclpp_dev_blocks_args_t blocks_args;
+
     const char *last_algorithm;     /* name of the algorithm of the last call; "none" before the first */
     mscclpp_team_stream_t *streams; /* the application's streams that a team for queued operations has seen */
     bool has_older_graphs; /* graphs may have queued operations that were captured before the scratch has grown */
