@@ -109,8 +109,8 @@ MSCCLPP_DEV void mscclpp_dev_gate(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
-    /* Two halves of the packet area, and the LL128 area. */
-    const uint64_t words = 3 * args->packet_half / sizeof(uint64_t);
+    /* The packet area and, if there is one, the LL128 area. */
+    const uint64_t words = (args->bulk_offset - MSCCLPP_DEV_PACKET_OFFSET) / sizeof(uint64_t);
     const uint64_t barriers_before = args->state->barrier[ctx->block];
     uint64_t *word = (uint64_t *)(void *)(args->scratch[args->rank] + MSCCLPP_DEV_PACKET_OFFSET);
     uint64_t i;

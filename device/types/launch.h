@@ -104,8 +104,8 @@ typedef struct {
  * Four areas follow:
  * - the packet area, at MSCCLPP_DEV_PACKET_OFFSET: two halves of `packet_half` bytes, which only ever hold packets of
  *   8 and 16 bytes;
- * - the LL128 area, right behind it: `packet_half` bytes, which only ever hold LL128 lines;
- * - the bulk area, at `bulk_offset`;
+ * - the LL128 area, right behind it: `packet_half` bytes, which only ever hold LL128 lines; over several nodes, none;
+ * - the bulk area, at `bulk_offset`, right behind these;
  * - the put area, at `put_offset`, which only ever holds pieces of one-shot puts.
  */
 typedef struct {

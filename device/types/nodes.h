@@ -164,8 +164,8 @@ typedef struct {
 #define MSCCLPP_DEV_NODES_NUMBER(nnodes_, block_, node_) ((uint64_t)(block_) * (nnodes_) + (node_))
 
 /*
- * Units of a tile for each shard. The limit is a block's part of the bulk area, which holds both operands and results
- * twice, or the room in a set, whichever is smaller.
+ * The most units of a tile for each shard. The limit is a block's part of the bulk area, which holds both operands and
+ * results twice, or the room in a set, whichever is smaller.
  */
 #define MSCCLPP_DEV_NODES_ROWS(bulk_size_, nblocks_, shards_)                                                          \
     ((bulk_size_) / (4 * (uint64_t)MSCCLPP_DEV_UNIT * (nblocks_) * (shards_)))
@@ -173,6 +173,18 @@ typedef struct {
     (MSCCLPP_DEV_NODES_ROWS(bulk_size_, nblocks_, shards_) < (room_) / MSCCLPP_DEV_UNIT                                \
          ? MSCCLPP_DEV_NODES_ROWS(bulk_size_, nblocks_, shards_)                                                       \
          : (room_) / MSCCLPP_DEV_UNIT)
+
+/*
+ * Units of a tile of which `most_` is the most. A shard that takes several turns of all blocks is divided evenly among
+ * them, so that no block waits for others that have one tile more.
+ */
+#define MSCCLPP_DEV_NODES_TURN_UNITS(nblocks_, most_) ((nblocks_) * (uint64_t)(most_))
+#define MSCCLPP_DEV_NODES_TURNS(shard_, nblocks_, most_)                                                               \
+    (((shard_) + MSCCLPP_DEV_NODES_TURN_UNITS(nblocks_, most_) - 1) / MSCCLPP_DEV_NODES_TURN_UNITS(nblocks_, most_))
+#define MSCCLPP_DEV_NODES_EVEN_TILE(shard_, nblocks_, most_)                                                           \
+    ((shard_) <= MSCCLPP_DEV_NODES_TURN_UNITS(nblocks_, most_)                                                         \
+         ? (uint64_t)(most_)                                                                                           \
+         : ((shard_)-1) / (MSCCLPP_DEV_NODES_TURNS(shard_, nblocks_, most_) * (nblocks_)) + 1)
 
 /*
  * Maximum number of units of a shard in one epoch. The limit is a slot of the exchange area and, if a node has several

@@ -230,7 +230,7 @@ static void test_layout(void)
     bool good = true;
 
     for (size = 1024 * KIB; size <= 64 * 1024 * KIB && good; size += size / 7 + 1) {
-        mscclpp_layout_t layout;
+        mscclpp_layout_t layout, between;
 
         memset(&layout, 0, sizeof(layout));
         mscclpp_layout_init(&layout, size);
@@ -246,6 +246,15 @@ static void test_layout(void)
                2 * layout.packet_half + layout.bulk_size <= size &&
                2 * layout.packet_half + layout.bulk_size + 4 * 4096 >= size && layout.put_size <= size &&
                layout.put_size + 4096 >= size;
+        /* Over several nodes, the bulk area has what LL128 takes on one node, so that the scratch is as large. */
+        mscclpp_layout_init_between(&between, size);
+        good = good && between.packet_half == layout.packet_half &&
+               between.bulk_offset == MSCCLPP_DEV_PACKET_OFFSET + 2 * between.packet_half &&
+               between.bulk_size + 4096 >= size / 4 * 3 && between.put_size == 0 &&
+               between.state_offset == between.bulk_offset + between.bulk_size && between.state_offset % 64 == 0 &&
+               between.total + layout.put_size <= layout.total + 4096 &&
+               mscclpp_layout_packet_bytes(&layout) == 3 * layout.packet_half &&
+               mscclpp_layout_packet_bytes(&between) == 2 * between.packet_half;
     }
     CHECK(good);
     if (!good) {
@@ -361,7 +370,7 @@ static void test_channels(void)
     mscclpp_choice_t choice;
     size_t i;
 
-    mscclpp_layout_init(&layout, 16 * 1024 * KIB);
+    mscclpp_layout_init_between(&layout, 16 * 1024 * KIB);
     fill_protocol(&protocol);
     protocol.twin_blocks = 40;
     memset(&input, 0, sizeof(input));
@@ -392,7 +401,7 @@ static void test_nodes(void)
     for (s = 0; s < sizeof(scratch_sizes) / sizeof(scratch_sizes[0]); ++s) {
         bool good = true;
 
-        mscclpp_layout_init(&layout, scratch_sizes[s]);
+        mscclpp_layout_init_between(&layout, scratch_sizes[s]);
         fill_protocol(&protocol);
         protocol.twin_blocks = 40;
         protocol.twin_threads = 3;

@@ -381,6 +381,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     block.tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, ctx->nblocks, nodes->shards,
                                         MSCCLPP_DEV_NODES_ROOM(nodes->pattern, nodes->nnodes, nodes->slot_size,
                                                                nodes->halving.parts, nodes->halving.places));
+    block.tile = MSCCLPP_DEV_NODES_EVEN_TILE(block.shard, ctx->nblocks, block.tile);
     grid_tiles = (block.shard + block.tile - 1) / block.tile;
     block.tiles = ctx->block < grid_tiles ? (grid_tiles - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;
     block.is_owner = args->rank < nodes->shards;

@@ -116,8 +116,9 @@ typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHAR
  * How a team's scratch is divided into areas, in this order: barrier words, the two halves of the packet area, the
  * LL128 area, the bulk area, the put area, the state. All sizes are in bytes. The LL128 area is as large as one half of
  * the packet area, and the bulk area as large as both halves. The put area is as large as the packet and bulk areas
- * together, which is the parameter scratch_size. In the smallest scratch (mca/common/team/grow.h), these areas are
- * smaller.
+ * together, which is the parameter scratch_size. Over several nodes, no algorithm uses LL128 or puts: there are no such
+ * areas, and the bulk area has the room of the LL128 area besides its own. In the smallest scratch
+ * (mca/common/team/grow.h), these areas are smaller.
  */
 typedef struct {
     uint64_t packet_half; /* size of one half of the packet area */
@@ -129,11 +130,16 @@ typedef struct {
     uint64_t total; /* number of bytes to allocate */
 } mscclpp_layout_t;
 
-/* Divides a scratch for the parameter scratch_size. */
+/* Divides a scratch for the parameter scratch_size: of a team on one node, or over several nodes. */
 void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size);
+void mscclpp_layout_init_between(mscclpp_layout_t *layout, uint64_t scratch_size);
 
 /* Divides a scratch into areas of the given sizes, in bytes, each rounded down to whole pages. */
 void mscclpp_layout_divide(mscclpp_layout_t *layout, uint64_t packet_half, uint64_t bulk_size, uint64_t put_size);
+void mscclpp_layout_divide_between(mscclpp_layout_t *layout, uint64_t packet_half, uint64_t bulk_size);
+
+/* Returns the bytes from MSCCLPP_DEV_PACKET_OFFSET on that hold packets: the packet area and the LL128 area. */
+uint64_t mscclpp_layout_packet_bytes(const mscclpp_layout_t *layout);
 
 /* The inputs of the selector for one call. It has only values that are equal on all ranks. */
 typedef struct {

@@ -110,8 +110,8 @@ const mscclpp_param_t mscclpp_params[] = {
         "Bytes of device memory (scratch) for messages of more than a few KiB that do not go from buffer to buffer; "
         "puts "
         "take as much again, and packets of 128 bytes a quarter as much. For its communicators a process makes four "
-        "such pieces, and four without puts for those over several nodes, and more only while more calls are under "
-        "way. Until a communicator needs one, it has "
+        "such pieces, and four for those over several nodes, in which other data take that quarter and no puts any, "
+        "and more only while more calls are under way. Until a communicator needs one, it has "
         "less than 1 MiB, unless a parameter names an algorithm or its sizes."),
     CONFIG_BOOL(
         reuse, "1", 6,

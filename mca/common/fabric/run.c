@@ -268,10 +268,11 @@ static uint64_t count_tiles(const mscclpp_fabric_t *fabric, const mscclpp_choice
     const uint64_t shards = (uint64_t)fabric->nodes.shards;
     const uint64_t units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
     const uint64_t shard = (units + shards - 1) / shards;
-    const uint64_t tile =
+    const uint64_t most =
         MSCCLPP_DEV_NODES_TILE(args->bulk_size, choice->nblocks, shards,
                                MSCCLPP_DEV_NODES_ROOM(pattern, nodes, fabric->division.slot_size,
                                                       fabric->halving.kernel.parts, fabric->halving.kernel.places));
+    const uint64_t tile = MSCCLPP_DEV_NODES_EVEN_TILE(shard, choice->nblocks, most);
 
     return (shard + tile - 1) / tile;
 }

@@ -45,11 +45,11 @@ static bool spans_nodes(const mscclpp_team_t *team)
     return team->group.oob.size != team->group.size;
 }
 
-/* Divides a scratch of the middle or the full size. Over several nodes, no algorithm uses the put area. */
+/* Divides a scratch of the middle or the full size. */
 static void divide(bool spans, uint64_t scratch_size, mscclpp_layout_t *layout)
 {
     if (spans) {
-        mscclpp_layout_divide(layout, scratch_size / 4, scratch_size / 2, 0);
+        mscclpp_layout_init_between(layout, scratch_size);
     } else {
         mscclpp_layout_init(layout, scratch_size);
     }
@@ -70,7 +70,7 @@ void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks
     if (starts_small && ranks <= FIRST_RANKS) {
         team->middle_max = team->small_max;
         if (spans) {
-            mscclpp_layout_divide(&team->runner.layout, FIRST_HALF, FIRST_BULK_NODES, 0);
+            mscclpp_layout_divide_between(&team->runner.layout, FIRST_HALF, FIRST_BULK_NODES);
         } else {
             mscclpp_layout_divide(&team->runner.layout, FIRST_HALF, FIRST_BULK, FIRST_PUTS);
         }

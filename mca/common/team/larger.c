@@ -58,8 +58,8 @@ static mscclpp_status_t clear_words(mscclpp_runner_t *runner, char *scratch, con
  */
 static mscclpp_status_t clear_packets(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout)
 {
-    mscclpp_status_t status =
-        mscclpp_gpu_clear(runner->gpu, runner->stream, scratch + MSCCLPP_DEV_PACKET_OFFSET, 3 * layout->packet_half);
+    mscclpp_status_t status = mscclpp_gpu_clear(runner->gpu, runner->stream, scratch + MSCCLPP_DEV_PACKET_OFFSET,
+                                                mscclpp_layout_packet_bytes(layout));
 
     return status == MSCCLPP_OK ? runner->gpu->stream_sync(runner->stream) : status;
 }

@@ -49,15 +49,14 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
     if (status == MSCCLPP_OK) {
         status = meet_ranks(team);
     }
-    /* Two halves for packets, and the LL128 area, which is as large as a half. */
     if (status == MSCCLPP_OK) {
         status = mscclpp_gpu_clear(team->runner.gpu, stream, team->runner.scratch + MSCCLPP_DEV_PACKET_OFFSET,
-                                   3 * team->runner.layout.packet_half);
+                                   mscclpp_layout_packet_bytes(&team->runner.layout));
     }
     /* The team may return to the small scratch. Its counters are written when that happens. */
     if (status == MSCCLPP_OK && team->kept != NULL && team->kept->scratch != NULL) {
         status = mscclpp_gpu_clear(team->runner.gpu, stream, team->kept->scratch + MSCCLPP_DEV_PACKET_OFFSET,
-                                   3 * team->kept->layout.packet_half);
+                                   mscclpp_layout_packet_bytes(&team->kept->layout));
     }
     /* Only the epoch starts again. The number of operations, by which the host recognizes their end, continues. */
     if (status == MSCCLPP_OK) {

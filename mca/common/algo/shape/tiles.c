@@ -6,6 +6,12 @@
 /* The time that a turn takes besides its messages, and that a round of a meeting takes, in messages. */
 #define TURN_MESSAGES 4
 
+/*
+ * How much of the bulk area rows take over trees in collectives other than all-reduce. Each level of a tree passes a
+ * tile on only after all of it has come, so longer tiles make middle-sized messages slower.
+ */
+#define TREES_BYTES(bulk_size_) ((bulk_size_) / 3 * 2)
+
 uint64_t mscclpp_tiles_slot_size(uint32_t nodes, uint64_t bytes)
 {
     const uint64_t slot_size = bytes / MSCCLPP_DEV_NODES_SLOTS(nodes);
@@ -60,6 +66,8 @@ static uint64_t tile_of_coll(const mscclpp_select_input_t *input, mscclpp_dev_pa
                               : MSCCLPP_DEV_COLL_NODES_TILE_ROWS(pattern, exchange, input->all_ranks, input->nodes,
                                                                  input->max_node_ranks, input->shards);
     const uint64_t header_bytes = MSCCLPP_DEV_COLL_NODES_HEAD(data_blocks);
+    const uint64_t rows_bytes =
+        exchange == MSCCLPP_DEV_NODES_TREES ? TREES_BYTES(input->layout->bulk_size) : input->layout->bulk_size;
     uint64_t put_bytes, put_tile, row_pitch, tile;
 
     for (;;) {
@@ -68,7 +76,7 @@ static uint64_t tile_of_coll(const mscclpp_select_input_t *input, mscclpp_dev_pa
         put_tile = put_bytes > header_bytes
                        ? (put_bytes - header_bytes) / data_blocks / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT
                        : 0;
-        row_pitch = MSCCLPP_DEV_COLL_NODES_PITCH(input->layout->bulk_size, *nblocks_p, rows);
+        row_pitch = MSCCLPP_DEV_COLL_NODES_PITCH(rows_bytes, *nblocks_p, rows);
         if ((row_pitch > MSCCLPP_DEV_UNIT && (put_tile > 0 || !in_windows)) || *nblocks_p <= 1) {
             break;
         }
@@ -165,6 +173,7 @@ bool mscclpp_tiles_of_kernel(const mscclpp_select_input_t *input, const mscclpp_
     mscclpp_dev_nodes_pattern_t exchange = way->exchange;
     mscclpp_select_input_t sized = *input;
     mscclpp_choice_t grid;
+    uint64_t most_units;
 
     sized.bytes = bytes;
     tiles->fanout = 0;
@@ -172,10 +181,12 @@ bool mscclpp_tiles_of_kernel(const mscclpp_select_input_t *input, const mscclpp_
         if (!mscclpp_tiles_grid_of_allreduce(&sized, &grid)) {
             return false;
         }
-        tiles->bytes = MSCCLPP_DEV_UNIT *
-                       MSCCLPP_DEV_NODES_TILE(input->layout->bulk_size, grid.nblocks, input->shards,
-                                              MSCCLPP_DEV_NODES_ROOM(way->exchange, input->nodes, input->slot_size,
-                                                                     way->parts, way->places));
+        most_units = MSCCLPP_DEV_NODES_TILE(
+            input->layout->bulk_size, grid.nblocks, input->shards,
+            MSCCLPP_DEV_NODES_ROOM(way->exchange, input->nodes, input->slot_size, way->parts, way->places));
+        tiles->bytes =
+            MSCCLPP_DEV_UNIT * MSCCLPP_DEV_NODES_EVEN_TILE((units_of(bytes) + input->shards - 1) / input->shards,
+                                                           grid.nblocks, most_units);
         tiles->under_way = grid.nblocks * (lag_of_allreduce(way->exchange, input->nodes) + 1);
         return tiles->bytes > 0;
     }
@@ -212,6 +223,6 @@ bool mscclpp_tiles_between(const mscclpp_tiles_place_t *place, const mscclpp_til
                                           .all_ranks = place->nodes * place->ranks,
                                           .slot_size = mscclpp_tiles_slot_size(place->nodes, slot_bytes)};
 
-    mscclpp_layout_init(&layout, place->scratch_size);
+    mscclpp_layout_init_between(&layout, place->scratch_size);
     return mscclpp_tiles_of_kernel(&input, way, bytes, tiles);
 }
