@@ -101,6 +101,7 @@ typedef struct {
     bool may_wait;
     uint64_t call;           /* number of this call on the communicator, from 1 */
     uint64_t out_allocation; /* of `out`, as `reach` in mca/common/gpu/gpu.h takes it; 0: not known */
+    uint64_t in_allocation;  /* of `in` */
 } mscclpp_coll_args_t;
 
 /* The algorithms of these collectives. */

@@ -33,7 +33,7 @@ static mscclpp_status_t examine_buffers(mscclpp_coll_task_t *task)
         status = team->runner.gpu->reach(team->runner.device, task->args->out, task->args->out_allocation, &out_reach);
     }
     if (task->args->in != NULL && status == MSCCLPP_OK) {
-        status = team->runner.gpu->reach(team->runner.device, task->args->in, 0, &in_reach);
+        status = team->runner.gpu->reach(team->runner.device, task->args->in, task->args->in_allocation, &in_reach);
     }
     task->release = out_reach == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
     task->in_far = in_reach == MSCCLPP_REACH_NONE || task->args->in_scattered;

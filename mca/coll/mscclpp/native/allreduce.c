@@ -198,8 +198,9 @@ static int serve_later(mca_coll_mscclpp_request_t *request)
 {
     int rc;
 
-    return serve_on_device(request->module, MCA_COLL_MSCCLPP_KEPT(request, PASSED), 0, true, &rc) ? rc
-                                                                                                  : hand_over(request);
+    return serve_on_device(request->module, MCA_COLL_MSCCLPP_KEPT(request, PASSED), request->allocation, true, &rc)
+               ? rc
+               : hand_over(request);
 }
 
 /*
@@ -242,7 +243,8 @@ static int start_nonblocking(const void *sbuf, void *rbuf, mca_coll_mscclpp_coun
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
     mca_coll_mscclpp_request_t *request;
-    const bool is_on_device = mca_coll_mscclpp_is_device(rbuf) || mca_coll_mscclpp_is_device(sbuf);
+    uint64_t allocation;
+    const bool is_on_device = mca_coll_mscclpp_find_device(rbuf, &allocation) || mca_coll_mscclpp_is_device(sbuf);
     const bool is_for_kernels = 0 != count && ompi_datatype_is_predefined(type) && is_on_device &&
                                 !mca_coll_mscclpp_state.config.mixed_buffers &&
                                 is_from_application(module, __builtin_return_address(0));
@@ -257,6 +259,7 @@ static int start_nonblocking(const void *sbuf, void *rbuf, mca_coll_mscclpp_coun
         return MPI_ERR_NO_MEM;
     }
     MCA_COLL_MSCCLPP_KEEP(request, PASSED);
+    request->allocation = allocation;
     return mca_coll_mscclpp_request_submit(request, request_p);
 }
 

@@ -120,7 +120,7 @@ typedef struct ompi_datatype_t type_t;
         if (mca_coll_mscclpp_request_is_idle(module)) {                                                                \
             bool goes_at_once = is_excluded;                                                                           \
                                                                                                                        \
-            if (!is_excluded) {                                                                                        \
+            if (!is_excluded && !mca_coll_mscclpp_native_has_team(module)) {                                           \
                 (void)mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_);                                \
                 (void)fill_##name_(&call, ompi_comm_rank(comm), LIST args_);                                           \
                 goes_at_once = mca_coll_mscclpp_native_pass_at_once(module, &call);                                    \

@@ -359,6 +359,55 @@ static placement_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_col
     return placement;
 }
 
+/* Returns true if elements of this type are adjacent bytes, in the order in which MPI counts them. */
+static bool is_plain(const struct ompi_datatype_t *type)
+{
+    return ompi_datatype_is_predefined(type) && 0 != type->super.size &&
+           type->super.true_ub - type->super.true_lb == (ptrdiff_t)type->super.size &&
+           type->super.ub - type->super.lb == (ptrdiff_t)type->super.size;
+}
+
+/*
+ * Describes one block for each rank, all of one plain type, as describe_blocks does, but in fewer steps. Such blocks
+ * are small in many calls, whose time this counts in.
+ */
+static char *describe_plain_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks,
+                                   described_t *described)
+{
+    const size_t size = blocks->type->super.size;
+    const uintptr_t start = (uintptr_t)blocks->address + (uintptr_t)blocks->type->super.true_lb;
+    uintptr_t lowest = UINTPTR_MAX;
+    uint64_t largest = call->args.largest_block;
+
+    for (int peer = 0; peer < call->ranks; ++peer) {
+        const uint64_t bytes =
+            peer == blocks->stays ? 0 : (uint64_t)mca_coll_mscclpp_count_at(blocks->counts, peer) * size;
+        uintptr_t first = 0; /* the displacement of an empty block is not read */
+
+        if (0 != bytes) {
+            first = start + (uintptr_t)mca_coll_mscclpp_displ_at(blocks->displs, peer) * size;
+            lowest = first < lowest ? first : lowest;
+            largest = bytes > largest ? bytes : largest;
+        }
+        described->list[peer] = (mscclpp_dev_block_t){.offset = first, .bytes = bytes};
+    }
+    described->strided = true;
+    for (int peer = 0; peer < call->ranks; ++peer) {
+        mscclpp_dev_block_t *block = &described->list[peer];
+
+        block->offset = 0 != block->bytes ? block->offset - lowest : 0;
+        described->runs[peer] =
+            (mscclpp_dev_runs_t){.offset = (int64_t)block->offset, .length = block->bytes, .count = 1};
+    }
+    if (UINTPTR_MAX == lowest) {
+        return NULL;
+    }
+    call->passes_data = true;
+    call->args.largest_block = largest;
+    described->packs = described->built_in_packs;
+    return (char *)lowest;
+}
+
 /*
  * Describes the blocks of one buffer. Blocks without holes are used in their place. All blocks are described as packed
  * without gaps if any block has holes, if a rank has several blocks, or if the blocks may lie in several allocations.
@@ -376,6 +425,10 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
     elements_t block;
     int last_peer = -1;
 
+    if (blocks->edges == NULL && blocks->types == NULL && !blocks->regular && blocks->offsets == NULL &&
+        is_plain(blocks->type)) {
+        return describe_plain_blocks(call, blocks, described);
+    }
     described->strided = true;
     placement = measure_blocks(call, blocks, count, described);
     if (UINTPTR_MAX == placement.lowest) {

@@ -123,10 +123,16 @@ bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_
 /* Returns true if the communicator's nonblocking calls never pass the gate. Equal on all ranks. */
 bool mca_coll_mscclpp_native_excludes_nonblocking(const mca_coll_mscclpp_module_t *module);
 
+/* Returns true if the communicator has a team, whose ranks decide on nonblocking calls only in their turn. */
+static inline bool mca_coll_mscclpp_native_has_team(const mca_coll_mscclpp_module_t *module)
+{
+    return __atomic_load_n(&module->team, __ATOMIC_ACQUIRE) != NULL;
+}
+
 /*
  * Numbers a nonblocking call that would pass the gate, and returns true, if the call can be passed to another component
- * at once. No other call of the communicator is in progress. Three conditions must hold: this rank passes host memory;
- * there is no team whose ranks could have decided otherwise; no peer can ask this rank to agree on the kind of memory.
+ * at once. No other call of the communicator is in progress, and there is no team. Two conditions must hold: this rank
+ * passes host memory; no peer can ask this rank to agree on the kind of memory.
  */
 bool mca_coll_mscclpp_native_pass_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call);
 

@@ -72,22 +72,25 @@ static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
 
 /*
  * Returns true if this rank passes device memory. If it passes data, only buffers with data count, because a buffer
- * without data may be any pointer. *allocation_p is set to the output's, for the rest of the call, or to 0.
+ * without data may be any pointer. Sets *out_p and *in_p to the allocations of output and input as far as they were
+ * asked for, for the rest of the call, and else to 0.
  */
-static bool find_whether_device(const mca_coll_mscclpp_native_t *call, uint64_t *allocation_p)
+static bool find_whether_device(const mca_coll_mscclpp_native_t *call, uint64_t *out_p, uint64_t *in_p)
 {
-    *allocation_p = 0;
+    *out_p = 0;
+    *in_p = 0;
     return call->passes_data
-               ? mca_coll_mscclpp_find_device(call->args.out, allocation_p) || mca_coll_mscclpp_is_device(call->args.in)
+               ? mca_coll_mscclpp_find_device(call->args.out, out_p) ||
+                     mca_coll_mscclpp_find_device(call->args.in, in_p)
                : mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
 }
 
 /* Returns true if this rank passes device memory (find_whether_device). */
 static bool passes_device(const mca_coll_mscclpp_native_t *call)
 {
-    uint64_t allocation;
+    uint64_t out, in;
 
-    return find_whether_device(call, &allocation);
+    return find_whether_device(call, &out, &in);
 }
 
 /* Returns true if every rank passes data in each of its buffers, and so sees their kind. Equal on all ranks. */
@@ -221,7 +224,7 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_
  */
 static bool decide_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
 {
-    const bool on_device = find_whether_device(call, &call->args.out_allocation);
+    const bool on_device = find_whether_device(call, &call->args.out_allocation, &call->args.in_allocation);
 
     if (!has_board(module)) {
         return on_device;
@@ -253,7 +256,6 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
     mca_coll_mscclpp_request_await(module);
     mca_coll_mscclpp_number_call(module);
     call->args.call = module->current_call;
-    call->args.out_allocation = 0;
     if (MCA_COLL_MSCCLPP_REASON_NONE != call->unserved) {
         return leave_to_staging(module, call, rc_p);
     }
@@ -283,15 +285,15 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
 /* The call got its number when its request was made. */
 bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
-    bool on_device = passes_device(call);
+    bool on_device;
 
     call->args.call = module->current_call;
     call->args.early = true;
-    call->args.out_allocation = 0; /* a persistent request may have kept that of an earlier start */
     if (MCA_COLL_MSCCLPP_REASON_NONE != call->unserved) {
         return leave_to_staging(module, call, rc_p);
     }
     if (decide_to_agree(module, call)) {
+        on_device = passes_device(call);
         *rc_p = agree_on_exchange(module, call, &on_device);
         if (OMPI_SUCCESS != *rc_p) {
             return true;
@@ -315,7 +317,7 @@ bool mca_coll_mscclpp_native_excludes_nonblocking(const mca_coll_mscclpp_module_
 
 bool mca_coll_mscclpp_native_pass_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
 {
-    if (__atomic_load_n(&module->team, __ATOMIC_ACQUIRE) != NULL || passes_device(call)) {
+    if (passes_device(call)) {
         return false;
     }
     if (call->ranks > 1 && MCA_COLL_MSCCLPP_TEAM_NONE == module->team_state && !all_pass_data(call)) {
