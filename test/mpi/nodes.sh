@@ -126,6 +126,17 @@ cases_nodes_algorithms() {
     run "nodes:nodes_trees:bitwise:7/1" 120 -n 7 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
         --mca coll_mscclpp_transport network \
         --mca coll_mscclpp_algorithm nodes_trees "$bindir/test_bitwise"
+    # In the smallest exchange area, each call goes through the windows many times.
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        for n in 9/1 12/4; do
+            run_saying "nodes:windows:${n%/*} ranks:${n#*/} threads" 'scatter of blocks .* in windows of 8 nodes' 120 \
+                -n "${n%/*}" --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+                --mca coll_mscclpp_exchange_size 64k --mca coll_mscclpp_verbose 2 \
+                "$bindir/test_threads" --move "${n#*/}"
+        done
+    else
+        skip "nodes:windows" "that many nodes have no GPU each"
+    fi
     run "nodes:nodes_halving:types_ops" 240 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
         --mca coll_mscclpp_algorithm nodes_halving "$bindir/test_types_ops"
     run "nodes:nodes_ring:min" 240 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \

@@ -1,7 +1,8 @@
 /*
  * MPI_THREAD_MULTIPLE: each thread calls all-reduce on a communicator of its own, all at the same time.
- * Usage: test_threads [--many], with more threads than a GPU has room for, or test_threads --engines, with collectives
- * that copy engines are asked for, which have to serve most of them.
+ * Usage: test_threads [--many], with more threads than a GPU has room for; test_threads --engines, with collectives
+ * that copy engines are asked for, which have to serve most of them; or test_threads --move N, with N threads that call
+ * collectives that only move data, of up to some 10 KiB a block, and no all-reduce.
  */
 #include <link.h>
 #include <pthread.h>
@@ -18,11 +19,13 @@
 /* With engines: rounds of collectives, and the most integers of a block. */
 #define ROUNDS 12
 #define BLOCK_MAX 40000
+#define BRIEF_ROUNDS 3
 
 typedef struct {
     MPI_Comm comm;
     int number;
-    bool engines; /* calls what engines serve */
+    bool moves; /* calls collectives that move data */
+    bool brief; /* calls nothing else, with small blocks */
 } worker_t;
 
 /* The value that a rank sends, in a round, to another one at this index. */
@@ -57,6 +60,21 @@ static void check_blocks(const worker_t *worker, int round, const mt_buffer_t *b
              mt_size * block);
 }
 
+/* Checks the block that came from the root. */
+static void check_scattered(const worker_t *worker, int round, int root, const mt_buffer_t *buffer, int *values,
+                            int block)
+{
+    int rank, wrong = 0;
+
+    MPI_Comm_rank(worker->comm, &rank);
+    mt_buffer_get(buffer, values, (size_t)block * sizeof(int));
+    for (int i = 0; i < block; ++i) {
+        wrong += values[i] != value(worker, round, root, rank, i);
+    }
+    MT_CHECK(0 == wrong, "thread %d, round %d: %d of %d integers of a scatter from rank %d are wrong", worker->number,
+             round, wrong, block, root);
+}
+
 /* Calls collectives that only move data. */
 static void move(const worker_t *worker)
 {
@@ -64,8 +82,10 @@ static void move(const worker_t *worker)
     mt_buffer_t in = mt_buffer_alloc(MT_DEVICE, bytes, 0), out = mt_buffer_alloc(MT_DEVICE, bytes, 0);
     int *values = mt_host_alloc(bytes);
 
-    for (int round = 0; round < ROUNDS; ++round) {
-        const int block = 0 == round % 3 ? BLOCK_MAX : 5000 * (round % 3) + worker->number;
+    for (int round = 0; round < (worker->brief ? BRIEF_ROUNDS : ROUNDS); ++round) {
+        const int block = worker->brief    ? 1200 * (1 + round % 3) + worker->number
+                          : 0 == round % 3 ? BLOCK_MAX
+                                           : 5000 * (round % 3) + worker->number;
 
         put_blocks(worker, round, &in, values, block, false);
         MT_MPI(MPI_Alltoall(in.data, block, MPI_INT, out.data, block, MPI_INT, worker->comm));
@@ -79,6 +99,9 @@ static void move(const worker_t *worker)
             mt_buffer_get(&in, values, sizeof(values[0]));
             MT_CHECK(values[0] == value(worker, round, root, 0, 0), "thread %d, round %d: a broadcast is wrong",
                      worker->number, round);
+            put_blocks(worker, round, &in, values, block, false);
+            MT_MPI(MPI_Scatter(in.data, block, MPI_INT, out.data, block, MPI_INT, root, worker->comm));
+            check_scattered(worker, round, root, &out, values, block);
         }
     }
     free(values);
@@ -91,11 +114,11 @@ static void *work(void *argument)
     static const int counts[] = {1, 50, 2000, 30000};
     const worker_t *worker = argument;
 
-    for (int i = 0; i < CALLS; ++i) {
+    for (int i = 0; i < CALLS && !worker->brief; ++i) {
         mt_call_t call = mt_call(worker->comm, counts[(i + worker->number) % 4], i * MANY + worker->number);
         call.in_place = 0 == i % 3;
         mt_verify(&call);
-        if (worker->engines && 10 == i) {
+        if (worker->moves && 10 == i) {
             move(worker);
         }
         if (20 == i) {
@@ -106,6 +129,9 @@ static void *work(void *argument)
             mt_verify(&call);
             MT_MPI(MPI_Comm_free(&duplicate));
         }
+    }
+    if (worker->brief) {
+        move(worker);
     }
     return NULL;
 }
@@ -132,7 +158,9 @@ int main(int argc, char **argv)
                                            "bcast_engines"};
     const bool many = argc > 1 && 0 == strcmp(argv[1], "--many");
     const bool engines = argc > 1 && 0 == strcmp(argv[1], "--engines");
-    const int count = many ? MANY : FEW;
+    const bool brief = argc > 2 && 0 == strcmp(argv[1], "--move");
+    const int count = many ? MANY : brief ? atoi(argv[2]) : FEW;
+    const int calls = brief ? BRIEF_ROUNDS * 2 : CALLS; /* besides those of each root */
     pthread_t threads[MANY];
     worker_t workers[MANY];
     uint64_t served;
@@ -151,7 +179,8 @@ int main(int argc, char **argv)
     mt_type(MPI_INT); /* the table of types is made by one thread */
     for (int i = 0; i < count; ++i) {
         workers[i].number = i;
-        workers[i].engines = engines;
+        workers[i].moves = engines;
+        workers[i].brief = brief;
         MT_MPI(MPI_Comm_split(MPI_COMM_WORLD, 0, i % 2 ? mt_rank : -mt_rank, &workers[i].comm));
     }
     for (int i = 0; i < count; ++i) {
@@ -163,8 +192,8 @@ int main(int argc, char **argv)
         pthread_join(threads[i], NULL);
     }
     served = mt_served(MPI_COMM_WORLD);
-    MT_CHECK(served >= (uint64_t)(count * CALLS), "kernels served %llu of %d calls", (unsigned long long)served,
-             count * CALLS);
+    MT_CHECK(served >= (uint64_t)(count * calls), "kernels served %llu of %d calls", (unsigned long long)served,
+             count * calls);
     if (engines) {
         const uint64_t moved = (uint64_t)count * ROUNDS;
 

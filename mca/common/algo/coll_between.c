@@ -24,8 +24,8 @@ static uint64_t units_of(uint64_t bytes)
 
 /*
  * Chooses the grid and the tiles of a call that exchanges tiles between nodes. With DIRECT, also chooses whether it
- * goes in windows. Returns false, and leaves *choice
- * unchanged, if there is no room for tiles, which does not depend on the message size.
+ * goes in windows. Returns false, and leaves *choice unchanged, if there is no room for tiles, which does not depend on
+ * the message size.
  */
 static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                               mscclpp_dev_nodes_pattern_t exchange, mscclpp_coll_choice_t *choice)
@@ -269,7 +269,8 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
 
 /*
  * Lists the estimates of all algorithms of the family that was chosen: of those with tiles, or of those with packets.
- * Returns false only if tiles have a single algorithm, for which there is nothing to compare.
+ * For an exchange in windows, which no other algorithm can replace, says only that. Returns false only if tiles have a
+ * single algorithm besides, for which there is nothing to compare.
  */
 bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                           const mscclpp_coll_choice_t *choice, char *text, size_t size)
@@ -281,6 +282,12 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
     uint32_t radix, ways = 0;
     size_t i;
 
+    if (choice->exchange == MSCCLPP_DEV_NODES_WINDOWS) {
+        (void)snprintf(text, size, "%s of blocks of %llu bytes over %u nodes: %s, in windows of %u nodes",
+                       mscclpp_coll_name(coll), (unsigned long long)block_bytes, input->nodes,
+                       mscclpp_coll_algo_name(choice->algo), MSCCLPP_DEV_COLL_NODES_WINDOW);
+        return true;
+    }
     /* Only one of the two loops has any turns: this one if tiles were chosen, else that for packets. */
     for (i = 0; i < TILE_ALGOS && choice->kernel == MSCCLPP_KERNEL_COLL_NODES && used >= 0 && (size_t)used < size;
          ++i) {

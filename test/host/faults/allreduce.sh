@@ -34,7 +34,7 @@ plant ll128-untried lines mca/common/setup/ll128.c mca/common/setup/ll128.c \
 plant ll128-area-shared lines device/types/launch.h "$launcher" \
     's/(define MSCCLPP_DEV_LL128_OFFSET\(packet_half_\)) .*/\1 (MSCCLPP_DEV_PACKET_OFFSET + 0 * (packet_half_))/'
 plant ll128-no-clearing lines mca/common/team/renew.c mca/common/team/renew.c \
-    's/3 \* team->runner\.layout\.packet_half/2 * team->runner.layout.packet_half/'
+    's/packet_bytes\(&team->runner\.layout\)/& - team->runner.layout.packet_half/'
 plant oneshot-last-epoch-short schedule device/kern/allreduce/allreduce_oneshot.h "$schedule" \
     's/(t|d) (<|>=) epoch->chunk/\1 \2 (epoch->chunk * 16ull < epoch->bytes ? epoch->chunk : epoch->bytes \/ 16)/'
 plant twophase-last-epoch-short schedule device/kern/allreduce/allreduce_twophase.h "$schedule" \
