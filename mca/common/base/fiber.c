@@ -84,6 +84,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_fiber_t *kept;
 static int kept_count;
 
+/* One more kept fiber, atomic: calls that come one at a time take it and give it back without the lock. */
+static mscclpp_fiber_t *spare;
+
 static _Thread_local mscclpp_fiber_t *current;
 
 /*
@@ -234,11 +237,8 @@ static mscclpp_fiber_t *make_fiber(void)
     return fiber;
 }
 
-/*
- * Reuses a kept fiber with its stack if there is one. Such a fiber is still in the loop of run_functions, which then
- * runs the new function.
- */
-mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argument)
+/* Takes a fiber from the list of kept ones. Returns NULL if there is none. */
+static mscclpp_fiber_t *take_kept(void)
 {
     mscclpp_fiber_t *fiber;
 
@@ -249,6 +249,39 @@ mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argumen
         --kept_count;
     }
     pthread_mutex_unlock(&lock);
+    return fiber;
+}
+
+/* Keeps an ended fiber for a later function, or frees it if KEPT_MAX fibers are in the list. NULL is allowed. */
+static void keep_or_destroy(mscclpp_fiber_t *fiber)
+{
+    bool is_kept;
+
+    if (fiber == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    is_kept = kept_count < KEPT_MAX;
+    if (is_kept) {
+        fiber->next = kept;
+        kept = fiber;
+        ++kept_count;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!is_kept) {
+        destroy_fiber(fiber);
+    }
+}
+
+/*
+ * Reuses a kept fiber with its stack if there is one. Such a fiber is still in the loop of run_functions, which then
+ * runs the new function.
+ */
+mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argument)
+{
+    mscclpp_fiber_t *fiber = __atomic_exchange_n(&spare, NULL, __ATOMIC_ACQUIRE);
+
+    fiber = fiber != NULL ? fiber : take_kept();
     fiber = fiber != NULL ? fiber : make_fiber();
     if (fiber == NULL) {
         mscclpp_error("no memory for the stack of a call that nobody waits for");
@@ -267,8 +300,6 @@ mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argumen
  */
 static bool run_on(mscclpp_fiber_t *fiber, bool is_apart)
 {
-    bool is_kept;
-
     fiber->is_apart = is_apart;
     fiber->has_moved = false;
     set_current(fiber);
@@ -281,17 +312,8 @@ static bool run_on(mscclpp_fiber_t *fiber, bool is_apart)
     if (!fiber->has_ended) {
         return false;
     }
-    pthread_mutex_lock(&lock);
-    is_kept = kept_count < KEPT_MAX;
-    if (is_kept) {
-        fiber->next = kept;
-        kept = fiber;
-        ++kept_count;
-    }
-    pthread_mutex_unlock(&lock);
-    if (!is_kept) {
-        destroy_fiber(fiber);
-    }
+    /* The last fiber to end is the next one to be used, because its stack is in the caches. */
+    keep_or_destroy(__atomic_exchange_n(&spare, fiber, __ATOMIC_ACQ_REL));
     return true;
 }
 
@@ -393,13 +415,10 @@ bool mscclpp_fiber_is_urgent(const mscclpp_fiber_t *fiber)
 
 void mscclpp_fiber_drain(void)
 {
-    mscclpp_fiber_t *fiber;
+    mscclpp_fiber_t *fiber = __atomic_exchange_n(&spare, NULL, __ATOMIC_ACQUIRE);
 
-    pthread_mutex_lock(&lock);
-    while ((fiber = kept) != NULL) {
-        kept = fiber->next;
-        --kept_count;
+    while (fiber != NULL) {
         destroy_fiber(fiber);
+        fiber = take_kept();
     }
-    pthread_mutex_unlock(&lock);
 }

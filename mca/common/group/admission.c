@@ -81,11 +81,17 @@ static bool grant_or_revoke(uint64_t *decision, uint64_t meeting, bool grant)
     return (is_ours ? own_decision : current) == 2 * meeting + 1;
 }
 
+/* Returns true if a team holds or has pledged the slot. Acquired, since the holder gives it back without the lock. */
+static bool is_slot_taken(const mscclpp_admission_t *admission)
+{
+    return __atomic_load_n(&admission->is_slot_taken, __ATOMIC_ACQUIRE);
+}
+
 /* Ends the pledge. `taken` is true if the team that has pledged the slot now holds it. The caller holds the lock. */
 static void end_pledge(mscclpp_admission_t *admission, bool taken)
 {
     admission->pledge = NULL;
-    admission->is_slot_taken = taken;
+    __atomic_store_n(&admission->is_slot_taken, taken, __ATOMIC_RELEASE);
 }
 
 /*
@@ -101,8 +107,10 @@ bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_a
     if (may_take && admission->pledge != NULL && !grant_or_revoke(admission->pledge, admission->pledge_number, false)) {
         end_pledge(admission, false);
     }
-    may_take = may_take && !admission->is_slot_taken;
-    admission->is_slot_taken = admission->is_slot_taken || may_take;
+    may_take = may_take && !is_slot_taken(admission);
+    if (may_take) {
+        __atomic_store_n(&admission->is_slot_taken, true, __ATOMIC_RELAXED);
+    }
     pthread_mutex_unlock(&admission->lock);
     return may_take;
 }
@@ -113,9 +121,9 @@ bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision
     bool has_pledged;
 
     pthread_mutex_lock(&admission->lock);
-    has_pledged = !admission->is_slot_taken && admission->candidates == NULL;
+    has_pledged = !is_slot_taken(admission) && admission->candidates == NULL;
     if (has_pledged) {
-        admission->is_slot_taken = true;
+        __atomic_store_n(&admission->is_slot_taken, true, __ATOMIC_RELAXED);
         admission->pledge = decision;
         admission->pledge_number = meeting;
     }
@@ -162,9 +170,11 @@ void mscclpp_admission_release_blocks(mscclpp_admission_t *admission, uint32_t b
     pthread_mutex_unlock(&admission->lock);
 }
 
+/*
+ * Takes no lock, because it ends every nonblocking call. Under the lock, others only take a slot that is not taken, so
+ * nobody but its holder changes a taken one.
+ */
 void mscclpp_admission_give_slot(mscclpp_admission_t *admission)
 {
-    pthread_mutex_lock(&admission->lock);
-    admission->is_slot_taken = false;
-    pthread_mutex_unlock(&admission->lock);
+    __atomic_store_n(&admission->is_slot_taken, false, __ATOMIC_RELEASE);
 }

@@ -44,22 +44,31 @@ static inline mscclpp_board_asked_t mscclpp_board_ask(mscclpp_coll_t coll, int r
 #define MSCCLPP_BOARD_ASKED_DTYPE(asked_) ((unsigned)((asked_) >> 4 & 63))
 #define MSCCLPP_BOARD_ASKED_OP(asked_) ((unsigned)((asked_)&15))
 
+/*
+ * The word `sizes`: the size in bytes of the largest block that the rank sends or receives, and the layout of its
+ * blocks, MSCCLPP_BOARD_NO_RUNS, _HOLES or _DENSE. The other two unpack it.
+ */
+#define MSCCLPP_BOARD_SIZES(largest_, layout_) ((uint64_t)(largest_) << 2 | (uint64_t)(layout_))
+#define MSCCLPP_BOARD_LARGEST(sizes_) ((sizes_) >> 2)
+#define MSCCLPP_BOARD_LAYOUT(sizes_) ((unsigned)((sizes_)&3))
+
 /* One rank's user buffers of a call. */
 typedef struct {
     mscclpp_board_asked_t asked;
     mscclpp_gpu_handle_t in;
     mscclpp_gpu_handle_t out;
-    uint32_t exportable;    /* 0: the handles are not valid, and the call goes through the scratch */
-    uint32_t in_place;      /* `out` is the same allocation and offset as `in` */
-    uint32_t has_in;        /* 0 if no peer uses this rank's `in` */
-    uint32_t has_out;       /* 0 if no peer uses this rank's `out` */
-    uint64_t largest_block; /* size in bytes of the largest block that the rank sends or receives */
-    uint32_t strided;       /* layout of the blocks: MSCCLPP_BOARD_NO_RUNS, _HOLES or _DENSE */
-    uint64_t epochs;        /* if the rank has a larger scratch: the maximum flag of the packets in it */
+    uint32_t exportable; /* 0: the handles are not valid, and the call goes through the scratch */
+    uint32_t in_place;   /* `out` is the same allocation and offset as `in` */
+    uint32_t has_in;     /* 0 if no peer uses this rank's `in` */
+    uint32_t has_out;    /* 0 if no peer uses this rank's `out` */
+    uint64_t epochs;     /* if the rank has a larger scratch: the maximum flag of the packets in it */
 } mscclpp_board_buffers_t;
 
 /* The factor of the call's number in the word that reports a failed call. It is larger than every negated status. */
 #define MSCCLPP_BOARD_FAILURE_BASE 256
+
+/* Begins a cache line, so that a word that one rank writes does not delay those that another one writes. */
+#define MSCCLPP_BOARD_ALIGNED __attribute__((aligned(64)))
 
 /*
  * One rank's line on the board. It has two sets of handles of user buffers, which consecutive exchanges use in turn. So
@@ -67,8 +76,11 @@ typedef struct {
  *
  * 1. A peer publishes exchange k + 1 only after it has read all handles of exchange k.
  * 2. A rank fills in its set for exchange k + 2 only after all ranks have published exchange k + 1.
+ *
+ * The same holds for `sizes`.
  */
 typedef struct {
+    /* What this rank alone writes, in each call or in each exchange of sizes: peers get all of it at once. */
     uint64_t call; /* the current call, as mscclpp_group_call_word describes it */
     /*
      * The arguments of the current call, if it is on device buffers, are at index `call % 2`. The other element has the
@@ -76,29 +88,31 @@ typedef struct {
      * the next call.
      */
     mscclpp_board_asked_t asked[2];
+    uint64_t published; /* the last exchange whose handles or sizes are published */
+    uint64_t sizes[2];  /* by `published % 2`: the largest block of this rank and its layout, MSCCLPP_BOARD_SIZES */
+    uint64_t voted;     /* 2 * the last exchange that this rank voted on, + 1 for yes */
+    uint64_t met;       /* the last meeting of the hosts to which this rank has come */
+
     /*
      * The last call that was decided to be on device or host buffers, in the same format as `call`; see
      * mscclpp_team_decide. Only the word in rank 0's line is used, and any rank writes it.
      */
-    uint64_t decided;
+    MSCCLPP_BOARD_ALIGNED uint64_t decided;
     /*
      * 1 + the number of the last call for which a rank has logged the warning (index 0), and the error (index 1); see
      * mscclpp_group_claims_line. Only the words in rank 0's line are used, and any rank writes them.
      */
     uint64_t said[2];
-    uint64_t published; /* the last exchange whose handles are published */
-    uint64_t voted;     /* 2 * the last exchange that this rank voted on, + 1 for yes */
     /*
      * For exchanges with a deadline: 2 * the number of the last exchange that has ended, + 1 if all ranks have voted in
      * time. After an exchange without all votes, there are no more. Only the word in rank 0's line is used, and any
      * rank writes it.
      */
     uint64_t exchanged;
-    uint64_t failure; /* 0, or MSCCLPP_BOARD_FAILURE_BASE * the number of the failed call + its negated status */
-    uint64_t blamed;  /* 0, or 1 + the rank of the communicator that this rank blames (mscclpp_group_blame) */
-    uint64_t closed;  /* 1 once this rank has closed all mappings of its peers' memory */
+    uint64_t recall; /* only the word in rank 0's line is used, and any rank writes it: see mca/common/team/lease.h */
+
     /* 2 * the last meeting before a launch, + 1 if this rank needs no slot or has pledged it; see group/meeting.c */
-    uint64_t arrived;
+    MSCCLPP_BOARD_ALIGNED uint64_t arrived;
     /*
      * For a meeting before a launch on mapped buffers: the number of the exchange in which this rank passed the same
      * buffers, or 0; see mca/common/run/known.c. Consecutive meetings use the two words in turn.
@@ -106,10 +120,13 @@ typedef struct {
     uint64_t known[2];
     uint64_t pledges; /* only the word in rank 0's line is used, and any rank writes it: see mscclpp_admission_pledge */
     uint64_t slot_vote[2]; /* 2 * the last vote on slots, + 1 if this rank has a slot; see group/meeting.c */
-    uint64_t met;          /* the last meeting of the hosts to which this rank has come */
     uint64_t node_vote;    /* rank 0's line: 2 * the last vote of all nodes, + 1 if all said yes; see group/meeting.c */
+
+    MSCCLPP_BOARD_ALIGNED uint64_t failure; /* 0, or MSCCLPP_BOARD_FAILURE_BASE * the number of the failed call + its
+                                               negated status */
+    uint64_t blamed; /* 0, or 1 + the rank of the communicator that this rank blames (mscclpp_group_blame) */
+    uint64_t closed; /* 1 once this rank has closed all mappings of its peers' memory */
     uint64_t absent; /* ranks of other nodes that have sent nothing in the current call: mscclpp_board_add_absent */
-    uint64_t recall; /* only the word in rank 0's line is used, and any rank writes it: see mca/common/team/lease.h */
     uint64_t lease_begun; /* the last use of leased scratch that this rank has begun */
     uint64_t lease_ended; /* the last use of leased scratch that this rank has ended */
     /* Numbers of chunks in all calls by copy engines so far; see mca/common/engine/engine.h. */
@@ -119,7 +136,7 @@ typedef struct {
         uint64_t returned; /* result chunks delivered to all peers; updated at the end of a call */
     } engine;
     mscclpp_board_buffers_t buffers[2];
-} __attribute__((aligned(64))) mscclpp_board_line_t;
+} MSCCLPP_BOARD_ALIGNED mscclpp_board_line_t;
 
 /*
  * Returns the size in bytes of a board for `ranks` ranks. The lines of the ranks are followed by two sets of lists,

@@ -32,6 +32,17 @@ const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *gr
     return &group->board[rank].buffers[group->exchanges % 2];
 }
 
+/* Plain accesses are enough, as for handles: `published` is released after the word, and acquired before it. */
+void mscclpp_group_write_sizes(mscclpp_group_t *group, uint64_t sizes)
+{
+    group->board[group->rank].sizes[group->exchanges % 2] = sizes;
+}
+
+uint64_t mscclpp_group_exchanged_sizes(const mscclpp_group_t *group, int rank)
+{
+    return group->board[rank].sizes[group->exchanges % 2];
+}
+
 /*
  * A rank's word is 2 * the number of the exchange, + 1 if the rank votes yes. So one word says both that the rank has
  * voted and how.

@@ -346,6 +346,13 @@ void mscclpp_group_give_slot(mscclpp_group_t *group);
 mscclpp_board_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group);
 mscclpp_status_t mscclpp_group_meet_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes);
 const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *group, int rank);
+
+/*
+ * In place of handles, ranks may exchange one word each, which takes one cache line of each peer. A rank writes its
+ * word (MSCCLPP_BOARD_SIZES) between the first two steps, and reads the words of all ranks after the second one.
+ */
+void mscclpp_group_write_sizes(mscclpp_group_t *group, uint64_t sizes);
+uint64_t mscclpp_group_exchanged_sizes(const mscclpp_group_t *group, int rank);
 mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool yes,
                                             bool *all_p);
 

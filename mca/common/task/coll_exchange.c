@@ -43,32 +43,32 @@ static mscclpp_status_t agree_between_nodes(mscclpp_coll_task_t *task)
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
-    mscclpp_board_buffers_t *mine;
     mscclpp_status_t status;
+    unsigned layout;
     bool has_holes = false; /* some rank's blocks have holes */
     int rank;
 
     if (team->fabric != NULL) {
         return agree_between_nodes(task);
     }
-    mine = mscclpp_group_begin_exchange(&team->group);
-    mine->largest_block = task->args->largest_block;
+    (void)mscclpp_group_begin_exchange(&team->group);
     /*
      * The kind of this rank's blocks: runs that peers can access (with or without holes), or blocks that must be
      * packed.
      */
-    mine->strided = task->args->send_runs == NULL || task->args->recv_runs == NULL || task->in_far || task->out_far
-                        ? MSCCLPP_BOARD_NO_RUNS
-                    : task->args->in_pack_count + task->args->out_pack_count > 0 ? MSCCLPP_BOARD_HOLES
-                                                                                 : MSCCLPP_BOARD_DENSE;
+    layout = task->args->send_runs == NULL || task->args->recv_runs == NULL || task->in_far || task->out_far
+                 ? MSCCLPP_BOARD_NO_RUNS
+             : task->args->in_pack_count + task->args->out_pack_count > 0 ? MSCCLPP_BOARD_HOLES
+                                                                          : MSCCLPP_BOARD_DENSE;
+    mscclpp_group_write_sizes(&team->group, MSCCLPP_BOARD_SIZES(task->args->largest_block, layout));
     status = mscclpp_group_meet_exchange(&team->group, "exchange of sizes", task->args->largest_block);
     task->strided = team->group.size <= MSCCLPP_DEV_STRIDED_BLOCKS;
     for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
-        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
+        const uint64_t sizes = mscclpp_group_exchanged_sizes(&team->group, rank);
 
-        task->largest = theirs->largest_block > task->largest ? theirs->largest_block : task->largest;
-        task->strided = task->strided && theirs->strided != MSCCLPP_BOARD_NO_RUNS;
-        has_holes = has_holes || theirs->strided == MSCCLPP_BOARD_HOLES;
+        task->largest = MSCCLPP_BOARD_LARGEST(sizes) > task->largest ? MSCCLPP_BOARD_LARGEST(sizes) : task->largest;
+        task->strided = task->strided && MSCCLPP_BOARD_LAYOUT(sizes) != MSCCLPP_BOARD_NO_RUNS;
+        has_holes = has_holes || MSCCLPP_BOARD_LAYOUT(sizes) == MSCCLPP_BOARD_HOLES;
     }
     task->strided = task->strided && has_holes;
     return status;
@@ -118,7 +118,6 @@ static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task, bool willing
     mine->has_in = in != NULL;
     mine->has_out = out != NULL;
     mine->in_place = 0;
-    mine->largest_block = task->largest;
     if (in != NULL && exportable) {
         exportable = team->runner.gpu->export_memory(in, &mine->in) == MSCCLPP_OK;
     }

@@ -53,7 +53,7 @@ plant known-engines-slot known "$known" "$known" 's/launches \?/true ?/'
 plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/renew.c \
     '/status = meet_ranks\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet_ranks.*//;b};x}'
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c \
-    's/may_take && !admission->is_slot_taken/may_take/'
+    's/may_take && !is_slot_taken\(admission\)/may_take/'
 plant engines-without-slot shared mca/common/task/task_exchange.c mca/common/task/task_exchange.c \
     's/(usable && team->engine == NULL)\)/\1 \&\& 0)/'
 plant early-without-slot early mca/common/group/meeting.c mca/common/group/meeting.c \

@@ -50,7 +50,7 @@ static void append_request(mca_coll_mscclpp_request_t *request)
         *queue->end = request;
     }
     queue->end = &request->next;
-    (void)__atomic_add_fetch(&queue->count, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&queue->count, queue->count + 1, __ATOMIC_RELEASE); /* the lock keeps other writers out */
     pthread_mutex_unlock(&lock);
 }
 
@@ -74,7 +74,7 @@ static mca_coll_mscclpp_request_t *remove_first(mca_coll_mscclpp_queue_t *queue)
         }
         __atomic_store_n(link, queue->next, __ATOMIC_RELEASE);
     }
-    (void)__atomic_sub_fetch(&queue->count, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&queue->count, queue->count - 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
     return next;
 }
