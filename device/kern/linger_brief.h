@@ -151,18 +151,18 @@ MSCCLPP_DEV bool mscclpp_dev_brief_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_
 {
     const char *slots = mscclpp_dev_brief_slot(args, packets, args->rank, 0);
     mscclpp_dev_wait_t wait = {0, 0};
-    uint32_t late, i;
+    uint32_t late_rank, i;
 
     do {
-        late = MSCCLPP_DEV_NOT_LATE;
+        late_rank = MSCCLPP_DEV_NOT_LATE;
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < (uint32_t)const_ranks; ++i) {
             if (!mscclpp_dev_poll_unit(slots + i * 2 * packets->pair, packets->pair, &units[i], packets->flag,
                                        MSCCLPP_DEV_LL16)) {
-                late = i;
+                late_rank = i;
             }
         }
-    } while (late != MSCCLPP_DEV_NOT_LATE && mscclpp_dev_wait_turn(ctx, args, &wait, late));
+    } while (late_rank != MSCCLPP_DEV_NOT_LATE && mscclpp_dev_wait_turn(ctx, args, &wait, late_rank));
     return !ctx->failed;
 }
 

@@ -259,7 +259,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
     mscclpp_dev_brief_packets_t packets = coll->packets;
     mscclpp_dev_wait_t wait = {0, 0};
     mscclpp_dev_acc_t acc;
-    uint32_t first, i, late;
+    uint32_t first, i, late_rank;
 
     if (!mscclpp_dev_brief_coll_warp_has_unit(ctx->tid, last_unit)) {
         return;
@@ -267,16 +267,16 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
     MSCCLPP_DEV_ROLLED
     for (first = 0; first < end_of_packets && !ctx->failed; first += MSCCLPP_DEV_BRIEF_BATCH) {
         do {
-            late = MSCCLPP_DEV_NOT_LATE;
+            late_rank = MSCCLPP_DEV_NOT_LATE;
             MSCCLPP_DEV_UNROLL
             for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH; ++i) {
                 if (first + i < end_of_packets &&
                     !mscclpp_dev_poll_unit(slots + (first + i) * 2 * coll->packets.pair, coll->packets.pair, &units[i],
                                            coll->packets.flag, MSCCLPP_DEV_LL16)) {
-                    late = first + i;
+                    late_rank = first + i;
                 }
             }
-        } while (late != MSCCLPP_DEV_NOT_LATE && mscclpp_dev_wait_turn(ctx, args, &wait, late));
+        } while (late_rank != MSCCLPP_DEV_NOT_LATE && mscclpp_dev_wait_turn(ctx, args, &wait, late_rank));
         if (is_hot) {
             MSCCLPP_DEV_UNROLL
             for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH; ++i) {

@@ -52,7 +52,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_fifo_push(mscclpp_dev_ctx_t *ctx, const mscclpp
      */
     mscclpp_dev_st_relaxed_sys_u64(&slot->word[0], trigger.word[0]);
     mscclpp_dev_st_release_sys_u64(&slot->word[1], trigger.word[1] | mscclpp_dev_trigger_parity(position, fifo->size));
-    mscclpp_dev_has_asked(ctx);
+    mscclpp_dev_note_request(ctx);
     return position;
 }
 

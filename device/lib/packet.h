@@ -139,17 +139,17 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
 #define MSCCLPP_DEV_NOT_LATE 0xffffffffu
 
 /*
- * Takes one turn of a warp's wait for bundles. Called by all lanes together, after they have polled. `late` is a peer
- * whose data this thread still misses, or MSCCLPP_DEV_NOT_LATE. Returns true if the warp has to poll again. Returns
- * false if all data have arrived, or if the warp gives up; then ctx->failed is set in all of its threads.
+ * Takes one turn of a warp's wait for bundles. Called by all lanes together, after they have polled. `late_rank` is a
+ * peer whose data this thread still misses, or MSCCLPP_DEV_NOT_LATE. Returns true if the warp has to poll again.
+ * Returns false if all data have arrived, or if the warp gives up; then ctx->failed is set in all of its threads.
  */
 MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
-                                         mscclpp_dev_wait_t *wait, uint32_t late)
+                                         mscclpp_dev_wait_t *wait, uint32_t late_rank)
 {
-    if (!mscclpp_dev_warp_or(late != MSCCLPP_DEV_NOT_LATE)) {
+    if (!mscclpp_dev_warp_or(late_rank != MSCCLPP_DEV_NOT_LATE)) {
         return false;
     }
-    if (mscclpp_dev_warp_or(late != MSCCLPP_DEV_NOT_LATE && !mscclpp_dev_wait_turn(ctx, args, wait, late))) {
+    if (mscclpp_dev_warp_or(late_rank != MSCCLPP_DEV_NOT_LATE && !mscclpp_dev_wait_turn(ctx, args, wait, late_rank))) {
         ctx->failed = true;
         return false;
     }

@@ -280,13 +280,13 @@ MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
 }
 
 /* Does nothing: a CPU thread looks for requests all the time. */
-MSCCLPP_DEV void mscclpp_dev_has_asked(mscclpp_dev_ctx_t *ctx)
+MSCCLPP_DEV void mscclpp_dev_note_request(mscclpp_dev_ctx_t *ctx)
 {
     (void)ctx;
 }
 
 /* Sleeps for a microsecond, for waits that last many. */
-MSCCLPP_DEV void mscclpp_dev_rest(mscclpp_dev_ctx_t *ctx)
+MSCCLPP_DEV void mscclpp_dev_sleep_1us(mscclpp_dev_ctx_t *ctx)
 {
     (void)ctx;
     __nanosleep(1000);

@@ -243,13 +243,13 @@ MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
  * Called after a thread has asked the proxy for something. Makes the next pause call the progress function, which
  * carries out the request: a peer may wait for it.
  */
-MSCCLPP_DEV void mscclpp_dev_has_asked(mscclpp_dev_ctx_t *ctx)
+MSCCLPP_DEV void mscclpp_dev_note_request(mscclpp_dev_ctx_t *ctx)
 {
     ctx->turns = (ctx->patience < MSCCLPP_DEV_TWIN_SPINS ? ctx->patience : MSCCLPP_DEV_TWIN_SPINS) - 1;
 }
 
 /* Does nothing: the pause in each turn of a wait is enough on the twin. */
-MSCCLPP_DEV void mscclpp_dev_rest(mscclpp_dev_ctx_t *ctx)
+MSCCLPP_DEV void mscclpp_dev_sleep_1us(mscclpp_dev_ctx_t *ctx)
 {
     (void)ctx;
 }

@@ -95,13 +95,13 @@ MSCCLPP_DEV void mscclpp_dev_ll128_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
                                        int phase, uint64_t index, mscclpp_dev_bundle_t *bundle)
 {
     mscclpp_dev_wait_t wait = {0, 0};
-    uint32_t late;
+    uint32_t late_rank;
 
     mscclpp_dev_warp_meet();
     do {
         mscclpp_dev_ll128_poll(ctx, epoch, peer, phase, index, bundle);
-        late = mscclpp_dev_bundle_has(ctx, bundle, epoch->flag) ? MSCCLPP_DEV_NOT_LATE : peer;
-    } while (mscclpp_dev_bundle_wait(ctx, epoch->args, &wait, late));
+        late_rank = mscclpp_dev_bundle_has(ctx, bundle, epoch->flag) ? MSCCLPP_DEV_NOT_LATE : peer;
+    } while (mscclpp_dev_bundle_wait(ctx, epoch->args, &wait, late_rank));
     mscclpp_dev_bundle_open(ctx, bundle);
 }
 
@@ -244,7 +244,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
     const mscclpp_dev_args_t *args = epoch->args;
     mscclpp_dev_bundle_t bundles[MSCCLPP_DEV_LL128_OPERANDS];
     mscclpp_dev_wait_t wait = {0, 0};
-    uint32_t late;
+    uint32_t late_rank;
     int i, j, rank;
 
     MSCCLPP_DEV_UNROLL
@@ -267,7 +267,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
     }
     mscclpp_dev_warp_meet();
     do {
-        late = MSCCLPP_DEV_NOT_LATE;
+        late_rank = MSCCLPP_DEV_NOT_LATE;
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_LL128_OPERANDS; ++i) {
             if ((uint32_t)(i % const_ranks) != args->rank) {
@@ -278,10 +278,10 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_LL128_OPERANDS; ++i) {
             if ((uint32_t)(i % const_ranks) != args->rank && !mscclpp_dev_bundle_has(ctx, &bundles[i], epoch->flag)) {
-                late = (uint32_t)(i % const_ranks);
+                late_rank = (uint32_t)(i % const_ranks);
             }
         }
-    } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late));
+    } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late_rank));
     MSCCLPP_DEV_UNROLL
     for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(const_ranks); ++j) {
         const uint64_t index = batch->first + (uint64_t)j * batch->step;
@@ -331,12 +331,12 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp
     const mscclpp_dev_args_t *args = epoch->args;
     mscclpp_dev_bundle_t bundles[MSCCLPP_DEV_LL128_OPERANDS];
     mscclpp_dev_wait_t wait = {0, 0};
-    uint32_t late;
+    uint32_t late_rank;
     int j, distance;
 
     mscclpp_dev_warp_meet();
     do {
-        late = MSCCLPP_DEV_NOT_LATE;
+        late_rank = MSCCLPP_DEV_NOT_LATE;
         MSCCLPP_DEV_UNROLL
         for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(const_ranks); ++j) {
             MSCCLPP_DEV_UNROLL
@@ -351,11 +351,11 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp
             MSCCLPP_DEV_UNROLL
             for (distance = 1; distance < const_ranks; ++distance) {
                 if (!mscclpp_dev_bundle_has(ctx, &bundles[j * const_ranks + distance], epoch->flag)) {
-                    late = mscclpp_dev_peer(args, (uint32_t)distance);
+                    late_rank = mscclpp_dev_peer(args, (uint32_t)distance);
                 }
             }
         }
-    } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late));
+    } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late_rank));
     MSCCLPP_DEV_UNROLL
     for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(const_ranks); ++j) {
         const uint64_t index = batch->first + (uint64_t)j * batch->step;

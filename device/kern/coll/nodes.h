@@ -120,7 +120,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out(const mscclpp_dev_ctx_t *ctx,
     const char *slot = args->nodes.exchange + mscclpp_dev_coll_nodes_incoming(state, turn, from_node);
     const char *from = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count);
     const uint32_t *size_p = (const uint32_t *)slot;
-    const bool has_data = mscclpp_dev_coll_nodes_flows(state, turn, from_node, state->index, args->nodes.node);
+    const bool has_data = mscclpp_dev_coll_nodes_has_data(state, turn, from_node, state->index, args->nodes.node);
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
     uint32_t i, j;
 

@@ -112,7 +112,7 @@ MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_far_row(const ms
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_units(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t from,
                                                   uint32_t owner, uint32_t to)
 {
-    return mscclpp_dev_coll_nodes_flows(&epoch->state, &epoch->turn, from, owner, to)
+    return mscclpp_dev_coll_nodes_has_data(&epoch->state, &epoch->turn, from, owner, to)
                ? mscclpp_dev_coll_nodes_count(&epoch->state, &epoch->turn, from, owner, to) * epoch->units
                : 0;
 }

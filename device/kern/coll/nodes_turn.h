@@ -428,9 +428,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_count(const mscclpp_dev_coll_nodes_s
  * node only a signal or an empty packet. Sender and receiver compute the same answer, so the receiver knows whether to
  * expect data.
  */
-MSCCLPP_DEV bool mscclpp_dev_coll_nodes_flows(const mscclpp_dev_coll_nodes_state_t *state,
-                                              const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t from, uint32_t owner,
-                                              uint32_t to)
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_has_data(const mscclpp_dev_coll_nodes_state_t *state,
+                                                 const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t from,
+                                                 uint32_t owner, uint32_t to)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     bool is_found = state->merges && mscclpp_dev_coll_nodes_count(state, turn, from, owner, to) > 0;
@@ -516,8 +516,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_incoming(const mscclpp_dev_coll_node
 
 /*
  * Returns the bytes that node `from` sends to node `to` of its data at `slot`, including the sizes of the blocks.
- * Returns 0 if that node needs none of them. Reads the sizes at `slot`, so they must have been stored there or have
- * arrived. If there are no data, the slot may still hold the data of an earlier turn, which are not counted.
+ * Returns 0 if `to` needs no data of this turn: the slot may then still hold the data of an earlier turn. Reads the
+ * sizes at `slot`, so they must have been stored there or have arrived.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_slot_bytes(const mscclpp_dev_coll_nodes_state_t *state,
                                                        const mscclpp_dev_coll_nodes_turn_t *turn, uint64_t slot,
@@ -525,7 +525,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_slot_bytes(const mscclpp_dev_coll_no
 {
     const uint32_t count = mscclpp_dev_coll_nodes_count(state, turn, from, state->index, to);
     const uint32_t *sizes = (const uint32_t *)(state->args->nodes.exchange + slot);
-    const bool has_data = mscclpp_dev_coll_nodes_flows(state, turn, from, state->index, to);
+    const bool has_data = mscclpp_dev_coll_nodes_has_data(state, turn, from, state->index, to);
     uint64_t bytes = MSCCLPP_DEV_COLL_NODES_HEAD(count);
     uint32_t i;
 

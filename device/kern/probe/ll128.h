@@ -77,15 +77,15 @@ MSCCLPP_DEV void mscclpp_dev_ll128_probe(mscclpp_dev_ctx_t *ctx, const mscclpp_d
         for (distance = 1; distance < args->nranks; ++distance) {
             const uint32_t peer = mscclpp_dev_peer(args, distance);
             mscclpp_dev_wait_t wait = {0, 0};
-            uint32_t late;
+            uint32_t late_rank;
 
             mscclpp_dev_warp_meet();
             do {
                 mscclpp_dev_bundle_ld(ctx,
                                       mscclpp_dev_bundle_slot(args, args->rank, peer, phase, capacity, bundle_index),
                                       flag, &received);
-                late = mscclpp_dev_bundle_has(ctx, &received, flag) ? MSCCLPP_DEV_NOT_LATE : peer;
-            } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late));
+                late_rank = mscclpp_dev_bundle_has(ctx, &received, flag) ? MSCCLPP_DEV_NOT_LATE : peer;
+            } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late_rank));
             mscclpp_dev_ll128_pattern(ctx, peer, flag, &expected);
             is_torn = is_torn || (!ctx->failed && mscclpp_dev_ll128_differs(&received, &expected));
         }

@@ -12,7 +12,7 @@
  * Copy engines cannot reduce. Between nodes, tiles use a ring, halving or trees only for collectives whose blocks are
  * passed on from node to node.
  */
-static bool is_of_coll(mscclpp_coll_t coll, bool spans, int algorithm)
+static bool may_serve(mscclpp_coll_t coll, bool spans, int algorithm)
 {
     const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern(coll);
 
@@ -31,7 +31,7 @@ static bool is_of_coll(mscclpp_coll_t coll, bool spans, int algorithm)
 bool mscclpp_rule_may_name(mscclpp_coll_t coll, bool spans, int64_t algorithm)
 {
     return coll == MSCCLPP_COLL_LAST ? mscclpp_algos[algorithm]->spans_nodes == spans
-                                     : is_of_coll(coll, spans, (int)algorithm);
+                                     : may_serve(coll, spans, (int)algorithm);
 }
 
 const char *mscclpp_rule_name(mscclpp_coll_t coll, int64_t algorithm)

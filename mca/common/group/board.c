@@ -48,7 +48,7 @@ void mscclpp_group_renumber(mscclpp_group_t *group)
 void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
 {
     if (kind == MSCCLPP_CALL_DEVICE) {
-        mscclpp_board_store(&group->board[group->rank].asked[call % 2], group->asked);
+        mscclpp_board_store(&group->board[group->rank].call_args[call % 2], group->call_args);
     }
     mscclpp_board_store(&group->board[group->rank].call, mscclpp_group_call_word(group, call, kind));
 }

@@ -25,24 +25,24 @@
 enum { MSCCLPP_BOARD_NO_RUNS, MSCCLPP_BOARD_HOLES, MSCCLPP_BOARD_DENSE };
 
 /* The arguments of a call that must be equal on all ranks, packed into one word. */
-typedef uint64_t mscclpp_board_asked_t;
+typedef uint64_t mscclpp_board_args_t;
 
 /*
  * Packs the arguments. `bytes` is 0 if ranks pass different sizes, and `root` is 0 if the collective has none. The word
  * keeps the root modulo 4,096 and the size modulo 64 GiB.
  */
-static inline mscclpp_board_asked_t mscclpp_board_ask(mscclpp_coll_t coll, int root, uint64_t bytes,
-                                                      mscclpp_dtype_t dtype, mscclpp_op_t op)
+static inline mscclpp_board_args_t mscclpp_board_pack_args(mscclpp_coll_t coll, int root, uint64_t bytes,
+                                                           mscclpp_dtype_t dtype, mscclpp_op_t op)
 {
     return bytes << 28 | ((uint64_t)root & 4095) << 16 | (uint64_t)coll << 10 | (uint64_t)dtype << 4 | (uint64_t)op;
 }
 
 /* Each of these unpacks one argument. */
-#define MSCCLPP_BOARD_ASKED_BYTES(asked_) ((asked_) >> 28)
-#define MSCCLPP_BOARD_ASKED_ROOT(asked_) ((int)((asked_) >> 16 & 4095))
-#define MSCCLPP_BOARD_ASKED_COLL(asked_) ((mscclpp_coll_t)((asked_) >> 10 & 63))
-#define MSCCLPP_BOARD_ASKED_DTYPE(asked_) ((unsigned)((asked_) >> 4 & 63))
-#define MSCCLPP_BOARD_ASKED_OP(asked_) ((unsigned)((asked_)&15))
+#define MSCCLPP_BOARD_ARGS_BYTES(args_) ((args_) >> 28)
+#define MSCCLPP_BOARD_ARGS_ROOT(args_) ((int)((args_) >> 16 & 4095))
+#define MSCCLPP_BOARD_ARGS_COLL(args_) ((mscclpp_coll_t)((args_) >> 10 & 63))
+#define MSCCLPP_BOARD_ARGS_DTYPE(args_) ((unsigned)((args_) >> 4 & 63))
+#define MSCCLPP_BOARD_ARGS_OP(args_) ((unsigned)((args_)&15))
 
 /*
  * The word `sizes`: the size in bytes of the largest block that the rank sends or receives, and the layout of its
@@ -54,7 +54,7 @@ static inline mscclpp_board_asked_t mscclpp_board_ask(mscclpp_coll_t coll, int r
 
 /* One rank's user buffers of a call. */
 typedef struct {
-    mscclpp_board_asked_t asked;
+    mscclpp_board_args_t call_args;
     mscclpp_gpu_handle_t in;
     mscclpp_gpu_handle_t out;
     uint32_t exportable; /* 0: the handles are not valid, and the call goes through the scratch */
@@ -87,7 +87,7 @@ typedef struct {
      * arguments of the previous call: a rank that waits in a call compares arguments with peers that may already be in
      * the next call.
      */
-    mscclpp_board_asked_t asked[2];
+    mscclpp_board_args_t call_args[2];
     uint64_t published; /* the last exchange whose handles or sizes are published */
     uint64_t sizes[2];  /* by `published % 2`: the largest block of this rank and its layout, MSCCLPP_BOARD_SIZES */
     uint64_t voted;     /* 2 * the last exchange that this rank voted on, + 1 for yes */

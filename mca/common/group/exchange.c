@@ -170,13 +170,13 @@ double mscclpp_group_exchange_patience(const mscclpp_group_t *group)
     return group->timeout > 0 && half < PATIENCE ? half : PATIENCE;
 }
 
-bool mscclpp_group_all_asked(const mscclpp_group_t *group, mscclpp_board_asked_t asked)
+bool mscclpp_group_all_pass_args(const mscclpp_group_t *group, mscclpp_board_args_t call_args)
 {
     bool equal = true;
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
-        equal = equal && mscclpp_group_exchanged(group, rank)->asked == asked;
+        equal = equal && mscclpp_group_exchanged(group, rank)->call_args == call_args;
     }
     return equal;
 }
@@ -185,17 +185,17 @@ bool mscclpp_group_all_asked(const mscclpp_group_t *group, mscclpp_board_asked_t
  * Compares each rank with rank 0 of the node, so that all ranks find the same difference. The message names a rank
  * whose arguments differ from those of this rank.
  */
-mscclpp_status_t mscclpp_group_compare_asked(const mscclpp_group_t *group)
+mscclpp_status_t mscclpp_group_compare_call_args(const mscclpp_group_t *group)
 {
     int rank;
 
     for (rank = 1; rank < group->size; ++rank) {
-        const mscclpp_board_asked_t asked = mscclpp_group_exchanged(group, rank)->asked;
+        const mscclpp_board_args_t call_args = mscclpp_group_exchanged(group, rank)->call_args;
 
-        if (asked != mscclpp_group_exchanged(group, 0)->asked) {
-            return mscclpp_group_report_difference(group, group->asked != asked ? rank : 0,
-                                                   group->asked != asked ? asked
-                                                                         : mscclpp_group_exchanged(group, 0)->asked);
+        if (call_args != mscclpp_group_exchanged(group, 0)->call_args) {
+            return mscclpp_group_report_difference(
+                group, group->call_args != call_args ? rank : 0,
+                group->call_args != call_args ? call_args : mscclpp_group_exchanged(group, 0)->call_args);
         }
     }
     return MSCCLPP_OK;

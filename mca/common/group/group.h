@@ -85,7 +85,7 @@ typedef struct {
     uint64_t calls_before;          /* the number that call 0 of the communicator has on the board; see board.c */
     uint64_t call;                  /* the number of the current call, for the board, notices and messages */
     const char *collective;         /* the name of its collective, for messages */
-    mscclpp_board_asked_t asked;    /* the arguments of the current call */
+    mscclpp_board_args_t call_args; /* the arguments of the current call */
     bool checks_calls;              /* the caller compares the arguments of all ranks before each call */
     uint64_t exchanges;             /* exchanges of handles so far; equal on all ranks */
     bool gave_up;                   /* an exchange with a deadline has failed; equal on all ranks after that exchange */
@@ -272,7 +272,8 @@ bool mscclpp_group_name_lost(mscclpp_group_t *group, int lost, const char *text)
 void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group, const char *what, uint64_t bytes);
 
 /* Logs that the arguments of this rank and of `rank` differ in the current call. Returns MSCCLPP_ERR_INVALID. */
-mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, int rank, mscclpp_board_asked_t asked);
+mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, int rank,
+                                                 mscclpp_board_args_t call_args);
 
 /*
  * Calls the embedding runtime's progress. In a fiber, yields instead to the main flow of the thread, which makes this
@@ -371,12 +372,12 @@ mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const cha
 double mscclpp_group_exchange_patience(const mscclpp_group_t *group);
 
 /* Returns true if all ranks have published these arguments. */
-bool mscclpp_group_all_asked(const mscclpp_group_t *group, mscclpp_board_asked_t asked);
+bool mscclpp_group_all_pass_args(const mscclpp_group_t *group, mscclpp_board_args_t call_args);
 
 /*
  * Compares the arguments of all ranks. Returns MSCCLPP_ERR_INVALID if they differ. All ranks see the same arguments, so
  * they all return the same status.
  */
-mscclpp_status_t mscclpp_group_compare_asked(const mscclpp_group_t *group);
+mscclpp_status_t mscclpp_group_compare_call_args(const mscclpp_group_t *group);
 
 #endif

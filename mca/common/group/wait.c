@@ -195,7 +195,7 @@ static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const ms
 }
 
 /* Writes a description of arguments into `text`, which has at least 128 bytes. Operations have their names in MPI. */
-static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
+static void describe_call_args(mscclpp_board_args_t call_args, char *text, size_t size)
 {
     static const char *const dtypes[MSCCLPP_DTYPE_LAST] = {
         "int8",
@@ -225,15 +225,15 @@ static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
         "MPI_MAX", "MPI_MIN", "MPI_SUM",  "MPI_PROD", "MPI_LAND",   "MPI_BAND",
         "MPI_LOR", "MPI_BOR", "MPI_LXOR", "MPI_BXOR", "MPI_MAXLOC", "MPI_MINLOC",
     };
-    const unsigned dtype = MSCCLPP_BOARD_ASKED_DTYPE(asked), op = MSCCLPP_BOARD_ASKED_OP(asked);
-    const mscclpp_coll_t coll = MSCCLPP_BOARD_ASKED_COLL(asked);
+    const unsigned dtype = MSCCLPP_BOARD_ARGS_DTYPE(call_args), op = MSCCLPP_BOARD_ARGS_OP(call_args);
+    const mscclpp_coll_t coll = MSCCLPP_BOARD_ARGS_COLL(call_args);
     const char *name = coll < MSCCLPP_COLL_LAST ? mscclpp_coll_name(coll) : NULL;
 
     /* The message around this text names the collective if it is an all-reduce. */
     snprintf(text, size, "%s%s%llu bytes of type %s with %s, root %d", name != NULL ? name : "",
-             name != NULL ? " of " : "", (unsigned long long)MSCCLPP_BOARD_ASKED_BYTES(asked),
+             name != NULL ? " of " : "", (unsigned long long)MSCCLPP_BOARD_ARGS_BYTES(call_args),
              dtype < MSCCLPP_DTYPE_LAST ? dtypes[dtype] : "?", op < MSCCLPP_OP_LAST ? ops[op] : "?",
-             MSCCLPP_BOARD_ASKED_ROOT(asked));
+             MSCCLPP_BOARD_ARGS_ROOT(call_args));
     if (name == NULL) {
         /*
          * An all-reduce has no root, so the text ends before the last comma. There is always a comma, because `text`
@@ -243,12 +243,12 @@ static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
     }
 }
 
-mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, int rank, mscclpp_board_asked_t asked)
+mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, int rank, mscclpp_board_args_t call_args)
 {
     char own_text[128], other_text[128];
 
-    describe_asked(group->asked, own_text, sizeof(own_text));
-    describe_asked(asked, other_text, sizeof(other_text));
+    describe_call_args(group->call_args, own_text, sizeof(own_text));
+    describe_call_args(call_args, other_text, sizeof(other_text));
     mscclpp_error("%s: %s call %llu: rank %d passed %s, and rank %d %s; they must be equal on all ranks",
                   group->oob.label, group->collective, (unsigned long long)group->call, group->members[group->rank],
                   own_text, group->members[rank], other_text);
@@ -267,18 +267,18 @@ static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
 
     for (rank = 0; rank < group->size; ++rank) {
         const mscclpp_board_line_t *line = &group->board[rank];
-        mscclpp_board_asked_t asked;
+        mscclpp_board_args_t call_args;
 
         if (mscclpp_board_load(&line->call) != call) {
             continue;
         }
-        asked = mscclpp_board_load(&line->asked[group->call % 2]);
+        call_args = mscclpp_board_load(&line->call_args[group->call % 2]);
         /*
          * If that rank has entered a later call in the meantime, the word may hold the arguments of that call. So the
          * number of the call is read again.
          */
-        if (asked != group->asked && mscclpp_board_load(&line->call) == call) {
-            return mscclpp_group_report_difference(group, rank, asked);
+        if (call_args != group->call_args && mscclpp_board_load(&line->call) == call) {
+            return mscclpp_group_report_difference(group, rank, call_args);
         }
     }
     return MSCCLPP_OK;

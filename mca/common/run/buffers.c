@@ -14,7 +14,7 @@
 static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *mine, const void *in, void *out,
                        bool willing)
 {
-    mine->asked = runner->group->asked;
+    mine->call_args = runner->group->call_args;
     mine->in_place = in == out;
     mine->has_in = in != NULL;
     mine->has_out = out != NULL;
@@ -100,7 +100,7 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
     fill_entry(runner, mscclpp_group_begin_exchange(runner->group), in, out, willing);
     status = mscclpp_group_meet_exchange(runner->group, "exchange of buffers", bytes);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_group_compare_asked(runner->group);
+        status = mscclpp_group_compare_call_args(runner->group);
     }
     if (status != MSCCLPP_OK) {
         return status;
@@ -176,7 +176,7 @@ mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void
     status = mscclpp_group_meet_exchange_by(runner->group, "exchange of buffers", bytes, deadline, &all_met);
     if (status == MSCCLPP_OK && all_met) {
         /* Ranks may capture different calls, which need not be an error: each may be repeated in its turn. */
-        own_mapped = mapped != NULL && mscclpp_group_all_asked(runner->group, runner->group->asked) &&
+        own_mapped = mapped != NULL && mscclpp_group_all_pass_args(runner->group, runner->group->call_args) &&
                      map_all(runner, in, out, mapped->mappings, &mapped->count, mapped->peer_in, mapped->peer_out);
         status = mscclpp_group_end_exchange_by(runner->group, "vote on mapped buffers", bytes, deadline, own_mapped,
                                                &all_mapped);

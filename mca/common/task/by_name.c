@@ -142,7 +142,7 @@ mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_arg
         return mscclpp_team_fail(team, status);
     }
     call = describe(team, plan, args);
-    team->group.asked = mscclpp_board_ask(MSCCLPP_COLL_LAST, 0, call.bytes, args->dtype, args->op);
+    team->group.call_args = mscclpp_board_pack_args(MSCCLPP_COLL_LAST, 0, call.bytes, args->dtype, args->op);
     mscclpp_team_announce(team, args->call, MSCCLPP_CALL_DEVICE);
     mscclpp_runner_release_mappings(&team->runner, false);
     status = mscclpp_team_enter(team);

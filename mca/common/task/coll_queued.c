@@ -27,11 +27,12 @@ static bool has_unknown_size(const mscclpp_coll_task_t *task)
 }
 
 /* Returns the arguments on which all ranks agree. If each rank knows only its own blocks, the bytes are left out. */
-static mscclpp_board_asked_t ask(const mscclpp_coll_task_t *task)
+static mscclpp_board_args_t pack_args(const mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
 
-    return mscclpp_board_ask(args->coll, args->root, has_unknown_size(task) ? 0 : task->bytes, args->dtype, args->op);
+    return mscclpp_board_pack_args(args->coll, args->root, has_unknown_size(task) ? 0 : task->bytes, args->dtype,
+                                   args->op);
 }
 
 /* Chooses with the team's scratch or, if `layout` is not NULL, with one of the full size. */
@@ -221,7 +222,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
     if (status != MSCCLPP_OK || (task.largest == 0 && !has_unknown_size(&task))) {
         return status;
     }
-    team->group.asked = ask(&task);
+    team->group.call_args = pack_args(&task);
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     mscclpp_runner_release_mappings(&team->runner, false);
     by_plan = describe_queued_by_plan(&task);
@@ -284,7 +285,7 @@ mscclpp_status_t mscclpp_collective_map_buffers(mscclpp_team_t *team, const mscc
     mscclpp_coll_init_task(&task, team, args);
     task.queued = true;
     task.may_map = may_map(&task);
-    team->group.asked = ask(&task);
+    team->group.call_args = pack_args(&task);
     if (wants_mapped_buffers(&task)) {
         mscclpp_runner_release_mappings(&team->runner, false);
         /*

@@ -417,8 +417,8 @@ static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    team->group.asked =
-        mscclpp_board_ask(task->args->coll, task->args->root, task->bytes, task->args->dtype, task->args->op);
+    team->group.call_args =
+        mscclpp_board_pack_args(task->args->coll, task->args->root, task->bytes, task->args->dtype, task->args->op);
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     read_notices(team);
     mscclpp_runner_release_mappings(&team->runner, false);

@@ -208,7 +208,8 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
     mscclpp_status_t status = MSCCLPP_OK;
 
     team->group.call = task->args->call;
-    team->group.asked = mscclpp_board_ask(MSCCLPP_COLL_LAST, 0, task->bytes, task->args->dtype, task->args->op);
+    team->group.call_args =
+        mscclpp_board_pack_args(MSCCLPP_COLL_LAST, 0, task->bytes, task->args->dtype, task->args->op);
     if (team->fabric != NULL && team->group.call % NOTICE_CALLS == 0) {
         mscclpp_group_notice_t failed_notice, host_notice;
 
@@ -378,7 +379,8 @@ static mscclpp_status_t exchange_ahead(mscclpp_task_t *task)
     if (!task->may_map || !task->choice.algo->maps_buffers || task->choice.algo->uses_engines) {
         return MSCCLPP_OK;
     }
-    task->team->group.asked = mscclpp_board_ask(MSCCLPP_COLL_LAST, 0, task->bytes, task->args->dtype, task->args->op);
+    task->team->group.call_args =
+        mscclpp_board_pack_args(MSCCLPP_COLL_LAST, 0, task->bytes, task->args->dtype, task->args->op);
     status = mscclpp_task_examine(task);
     return status == MSCCLPP_OK ? mscclpp_task_exchange_ahead(task) : status;
 }
@@ -429,7 +431,7 @@ mscclpp_status_t mscclpp_allreduce_map_buffers(mscclpp_team_t *team, const msccl
         return MSCCLPP_OK;
     }
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
-    team->group.asked = mscclpp_board_ask(MSCCLPP_COLL_LAST, 0, task.bytes, args->dtype, args->op);
+    team->group.call_args = mscclpp_board_pack_args(MSCCLPP_COLL_LAST, 0, task.bytes, args->dtype, args->op);
     if (task.may_map && task.choice.algo->maps_buffers) {
         mscclpp_runner_release_mappings(&team->runner, false);
         status = mscclpp_runner_map_buffers(&team->runner, args->sendbuf, args->recvbuf, task.bytes, true, mapped_p);

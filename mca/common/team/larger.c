@@ -193,13 +193,13 @@ mscclpp_status_t mscclpp_larger_exchange(mscclpp_team_t *team, uint64_t bytes, m
 {
     mscclpp_group_t *group = &team->group;
     mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(group);
-    const mscclpp_board_asked_t asked = larger->queued ? ~group->asked : group->asked;
+    const mscclpp_board_args_t call_args = larger->queued ? ~group->call_args : group->call_args;
     const double deadline = larger->queued ? mscclpp_now() + mscclpp_group_exchange_patience(group) : 0;
     bool all_met = true;
     mscclpp_status_t status;
 
     *all_p = false;
-    mine->asked = asked;
+    mine->call_args = call_args;
     mine->in_place = 0;
     mine->epochs = larger->epochs;
     if (*own_status_p == MSCCLPP_OK) {
@@ -217,7 +217,7 @@ mscclpp_status_t mscclpp_larger_exchange(mscclpp_team_t *team, uint64_t bytes, m
      */
     (void)mscclpp_lease_give(team, team->let_go);
     team->let_go = NULL;
-    if (*own_status_p == MSCCLPP_OK && larger->queued && !mscclpp_group_all_asked(group, asked)) {
+    if (*own_status_p == MSCCLPP_OK && larger->queued && !mscclpp_group_all_pass_args(group, call_args)) {
         *own_status_p = MSCCLPP_ERR_PEER;
     }
     if (*own_status_p == MSCCLPP_OK) {

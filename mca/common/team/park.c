@@ -167,7 +167,7 @@ void mscclpp_park_reopen(mscclpp_team_t *team, const mscclpp_oob_t *oob)
     team->group.oob = *oob;
     mscclpp_group_renumber(&team->group);
     team->group.call = 0;
-    team->group.asked = 0;
+    team->group.call_args = 0;
     team->last_algorithm = "none";
     mscclpp_runner_forget_known(&team->runner);
     mscclpp_group_notices_fini(&team->group);

@@ -350,7 +350,7 @@ static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t 
     attempt->own_status = allocate(team, plan, &attempt->room, &attempt->local_offset);
     plan->given_up = attempt->room.base; /* kept, because peers may still map it after an error */
     mine = mscclpp_group_begin_exchange(&team->group);
-    mine->asked = team->group.asked;
+    mine->call_args = team->group.call_args;
     mine->in_place = 0;
     if (attempt->own_status == MSCCLPP_OK) {
         attempt->step = "exporting";

@@ -23,7 +23,7 @@ larger=mca/common/team/larger.c
 plant queue-scratch-given-up queue_grow "$larger" "$larger" \
     's/if \(larger->leased \|\| larger->queued\) \{/if (larger->leased) {/'
 plant queue-grown-for-another queue_grow_kinds "$larger" "$larger" \
-    's/larger->queued \? ~group->asked : group->asked/group->asked/'
+    's/larger->queued \? ~group->call_args : group->call_args/group->call_args/'
 plant queue-old-reports-awaited queue_grow mca/common/team/queue.c mca/common/team/queue.c \
     's/bool ended = team->has_older_graphs/bool ended = false/'
 plant queue-old-graph-goes-on queue_grow mca/common/team/team.c mca/common/team/team.c \

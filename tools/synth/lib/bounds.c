@@ -150,7 +150,7 @@ static uint64_t near_set(const network_t *network)
     uint64_t set = 0;
 
     for (int rank = 0; rank < network->topology->ranks; ++rank) {
-        set |= synth_flow_near(network->flow, rank) ? UINT64_C(1) << rank : 0;
+        set |= synth_flow_is_near(network->flow, rank) ? UINT64_C(1) << rank : 0;
     }
     return set;
 }

@@ -59,7 +59,7 @@ static void free_loads(loads_t *loads)
  * Returns how many rounds a step would take if the link carried one more chunk. Only the limits of this link and of its
  * groups are considered.
  */
-static double fullness(const loads_t *loads, int link)
+static double rounds_with_one_more(const loads_t *loads, int link)
 {
     double rounds = (double)(loads->link[link] + 1) / loads->topology->links[link].capacity;
 
@@ -149,7 +149,7 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
                 for (int from = 0; from < topology->ranks; ++from) {
                     if (distance[demand->source[chunk]][from] == step && from != to &&
                         topology->link_between[from][to] >= 0) {
-                        double rounds = fullness(&loads, topology->link_between[from][to]);
+                        double rounds = rounds_with_one_more(&loads, topology->link_between[from][to]);
 
                         if (rounds < min_rounds) {
                             min_rounds = rounds;
@@ -251,7 +251,7 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
             has_sent = false;
             for (int i = 0; ok && i < topology->link_count; ++i) {
                 int link = (i + step) % topology->link_count; /* another link begins in each step */
-                int chunk = fullness(&loads, link) <= rounds ? rarest_chunk(&greedy, link) : -1;
+                int chunk = rounds_with_one_more(&loads, link) <= rounds ? rarest_chunk(&greedy, link) : -1;
 
                 if (chunk >= 0) {
                     has_sent = true;

@@ -79,14 +79,14 @@ void synth_flow_take(synth_flow_t *flow, int arc, int64_t amount)
     flow->half[2 * arc + 1].residual -= amount;
 }
 
-bool synth_flow_near(const synth_flow_t *flow, int node)
+bool synth_flow_is_near(const synth_flow_t *flow, int node)
 {
     return flow->level[node] >= 0;
 }
 
 /*
  * Sets the levels of all nodes. Returns false if the sink cannot be reached, so that the flow is a maximum. The nodes
- * with a level are then the source's side of a minimum cut, which synth_flow_near tests.
+ * with a level are then the source's side of a minimum cut, which synth_flow_is_near tests.
  */
 static bool find_levels(synth_flow_t *flow, int source, int sink)
 {

@@ -37,6 +37,6 @@ void synth_flow_take(synth_flow_t *flow, int arc, int64_t amount);
  * Returns true if a node is on the source's side of a minimum cut. Valid only after a run that returned less than
  * `most`.
  */
-bool synth_flow_near(const synth_flow_t *flow, int node);
+bool synth_flow_is_near(const synth_flow_t *flow, int node);
 
 #endif

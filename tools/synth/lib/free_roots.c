@@ -47,7 +47,7 @@ typedef struct {
     const synth_topology_t *topology;
     synth_simplex_t *simplex;
     synth_flow_t *flow; /* arc i is link i, reversed for TO_ROOT */
-    cut_t *cut;         /* room for MAX_CUTS */
+    cut_t *cuts;        /* room for MAX_CUTS */
     int cut_count;
     int *price; /* columns of the simplex: of the price of each link, then of each group */
     synth_symmetry_t symmetry;
@@ -213,7 +213,7 @@ static bool add_prices(program_t *program)
 static bool add_cut(program_t *program, int root, int direction)
 {
     const synth_topology_t *topology = program->topology;
-    cut_t *cut = &program->cut[program->cut_count];
+    cut_t *cut = &program->cuts[program->cut_count];
     int *entry_row = malloc(sizeof(int) * (size_t)(topology->link_count + 1));
     double *entry_value = malloc(sizeof(double) * (size_t)(topology->link_count + 1));
 
@@ -230,7 +230,7 @@ static bool add_cut(program_t *program, int root, int direction)
         int from = direction == FROM_ROOT ? topology->links[link].from : topology->links[link].to;
         int to = direction == FROM_ROOT ? topology->links[link].to : topology->links[link].from;
 
-        if (synth_flow_near(program->flow, from) && !synth_flow_near(program->flow, to)) {
+        if (synth_flow_is_near(program->flow, from) && !synth_flow_is_near(program->flow, to)) {
             entry_row[cut->count] = pair_row(program, direction, root, link);
             entry_value[cut->count] = 1.0 / program->pair_size[program->pair_class[root * topology->link_count + link]];
             cut->links[cut->count++] = link;
@@ -314,7 +314,7 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
         return synth_fraction(0, 1);
     }
     for (int i = 0; i < program->cut_count; ++i) {
-        const cut_t *cut = &program->cut[i];
+        const cut_t *cut = &program->cuts[i];
         double weight = synth_simplex_variable(program->simplex, cut->column);
         int64_t scaled_weight = weight > NEGLIGIBLE ? (int64_t)llround(weight * (double)parts) : 0;
         int class = program->root_class[cut->root];
@@ -405,8 +405,8 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_free_ro
         program->simplex = synth_simplex_new(rows, right_sides);
     }
     free(right_sides);
-    program->cut = calloc(MAX_CUTS, sizeof(*program->cut));
-    if (program->simplex == NULL || program->cut == NULL || !add_prices(program)) {
+    program->cuts = calloc(MAX_CUTS, sizeof(*program->cuts));
+    if (program->simplex == NULL || program->cuts == NULL || !add_prices(program)) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
     /* The objective is the weight that the cuts of each root have at least. */
@@ -448,9 +448,9 @@ mscclpp_status_t synth_free_roots(const synth_topology_t *topology, double secon
         topology->ranks > MAX_RANKS ? MSCCLPP_ERR_NOT_SUPPORTED : solve(&program, mscclpp_now() + seconds, result);
 
     for (int i = 0; i < program.cut_count; ++i) {
-        free(program.cut[i].links);
+        free(program.cuts[i].links);
     }
-    free(program.cut);
+    free(program.cuts);
     free(program.price);
     free(program.pair_class);
     free(program.pair_size);

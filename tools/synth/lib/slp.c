@@ -41,7 +41,7 @@ typedef struct {
     int *price_column;              /* [layer * classes + class]: the column of the simplex */
     bool is_first[SYNTH_MAX_RANKS]; /* whether a rank is a source, and the least one of those that symmetries join */
     synth_simplex_t *simplex;
-    cut_t *cut; /* room for MAX_CUTS */
+    cut_t *cuts; /* room for MAX_CUTS */
     int cut_count;
     synth_flow_t *flow; /* the graph over steps: has every rank once for each step, and a sink */
     int sink;
@@ -301,15 +301,15 @@ static bool add_cut(program_t *program, int source, uint64_t receivers)
 {
     const synth_topology_t *topology = program->topology;
     int links = topology->link_count, count = 0;
-    cut_t *cut = &program->cut[program->cut_count];
+    cut_t *cut = &program->cuts[program->cut_count];
     int *entry_row = malloc(sizeof(int) * (size_t)(program->layers * links));
     double *entry_value = malloc(sizeof(double) * (size_t)(program->layers * links));
 
     cut->source = source;
     cut->needed = 0;
     for (int rank = 0; rank < topology->ranks; ++rank) {
-        cut->needed +=
-            (receivers >> rank & 1) != 0 && !synth_flow_near(program->flow, vertex_of(program, rank, program->steps));
+        cut->needed += (receivers >> rank & 1) != 0 &&
+                       !synth_flow_is_near(program->flow, vertex_of(program, rank, program->steps));
     }
     cut->arc = malloc(sizeof(int) * (size_t)(program->layers * links));
     if (cut->arc == NULL || entry_row == NULL || entry_value == NULL) {
@@ -320,8 +320,8 @@ static bool add_cut(program_t *program, int source, uint64_t receivers)
     }
     for (int layer = 0; layer < program->layers; ++layer) {
         for (int link = 0; link < links; ++link) {
-            if (synth_flow_near(program->flow, vertex_of(program, topology->links[link].from, layer)) &&
-                !synth_flow_near(program->flow, vertex_of(program, topology->links[link].to, layer + 1))) {
+            if (synth_flow_is_near(program->flow, vertex_of(program, topology->links[link].from, layer)) &&
+                !synth_flow_is_near(program->flow, vertex_of(program, topology->links[link].to, layer + 1))) {
                 int orbit = program->orbit[source * links + link];
 
                 entry_row[count] = orbit_row(program, layer, orbit);
@@ -387,7 +387,7 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
         return synth_fraction(0, 1);
     }
     for (int j = 0; j < program->cut_count; ++j) {
-        const cut_t *cut = &program->cut[j];
+        const cut_t *cut = &program->cuts[j];
         int64_t scaled_weight = (int64_t)llround(weight[j] * (double)parts);
 
         gain += scaled_weight * cut->needed * symmetries;
@@ -448,7 +448,7 @@ static void prove(const program_t *program, bool is_optimal, synth_slp_t *slp)
         return;
     }
     for (int i = 0; i < program->cut_count; ++i) {
-        double value = synth_simplex_variable(program->simplex, program->cut[i].column);
+        double value = synth_simplex_variable(program->simplex, program->cuts[i].column);
 
         weight[i] = value > 1e-9 ? value : 0;
     }
@@ -504,9 +504,9 @@ static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp
         right_sides[program->layers * program->orbits + layer] = 1;
     }
     program->simplex = right_sides != NULL ? synth_simplex_new(rows, right_sides) : NULL;
-    program->cut = calloc(MAX_CUTS, sizeof(*program->cut));
+    program->cuts = calloc(MAX_CUTS, sizeof(*program->cuts));
     free(right_sides);
-    if (program->simplex == NULL || program->cut == NULL || !build_graph(program) || !add_prices(program)) {
+    if (program->simplex == NULL || program->cuts == NULL || !build_graph(program) || !add_prices(program)) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
     while (added > 0 && !is_late) {
@@ -569,10 +569,10 @@ static mscclpp_status_t set_up_and_solve(const synth_topology_t *topology, synth
         slp->bound = synth_fraction(slp->bound.num, slp->bound.den * topology->ranks);
         slp->value /= topology->ranks;
     }
-    for (int i = 0; program->cut != NULL && i < program->cut_count; ++i) {
-        free(program->cut[i].arc);
+    for (int i = 0; program->cuts != NULL && i < program->cut_count; ++i) {
+        free(program->cuts[i].arc);
     }
-    free(program->cut);
+    free(program->cuts);
     synth_flow_free(program->flow);
     synth_simplex_free(program->simplex);
     free(program->orbit);

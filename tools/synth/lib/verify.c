@@ -47,7 +47,7 @@ static uint8_t *contributors(replay_t *replay, int chunk, int rank)
  * Checks that all numbers of the schedule are in range, that its sends are sorted by step, and that every send has a
  * link. The later checks use these numbers as indices.
  */
-static bool in_range(replay_t *replay)
+static bool is_in_range(replay_t *replay)
 {
     const synth_schedule_t *schedule = replay->schedule;
 
@@ -82,7 +82,7 @@ static bool in_range(replay_t *replay)
 
 /*
  * Checks that no link and no group carries more in a step than the rounds of the step allow. The sends of the step are
- * those from `first` to `end` - 1; in_range has checked that each has a link.
+ * those from `first` to `end` - 1; is_in_range has checked that each has a link.
  */
 static bool fits(replay_t *replay, int step, int first, int end)
 {
@@ -240,7 +240,7 @@ bool synth_schedule_verify(const synth_topology_t *topology, const synth_schedul
 
     fault->name = NULL;
     fault->text[0] = '\0';
-    if (!in_range(&replay)) {
+    if (!is_in_range(&replay)) {
         return false;
     }
     replay.parts = calloc((size_t)schedule->count * ranks * ranks + 1, 1);

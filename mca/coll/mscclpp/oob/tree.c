@@ -40,10 +40,10 @@
 
 /* A neighbour in the tree, which this rank waits for. */
 typedef struct {
-    int index;     /* its index in the all-gather */
-    bool done;     /* its data has come */
-    bool answered; /* it has answered the question, so it is in the all-gather */
-    double asked;  /* when it was asked, by mscclpp_now; 0: not yet */
+    int index;       /* its index in the all-gather */
+    bool done;       /* its data has come */
+    bool answered;   /* it has answered the question, so it is in the all-gather */
+    double asked_at; /* when it was asked, by mscclpp_now; 0: not yet */
 } neighbour_t;
 
 /* The message to the children: all ranks' parts. */
@@ -411,13 +411,13 @@ static bool ask_if_late(tree_t *tree, neighbour_t *neighbour, double now)
     if (neighbour->done || neighbour->answered) {
         return false;
     }
-    if (0 == neighbour->asked) {
-        neighbour->asked = now;
+    if (0 == neighbour->asked_at) {
+        neighbour->asked_at = now;
         mca_coll_mscclpp_oob_lock(tree->gather->oob);
         (void)post(tree, neighbour, MCA_COLL_MSCCLPP_OOB_ASK, NULL, 0);
         pthread_mutex_unlock(&tree->gather->oob->lock);
     }
-    return now - neighbour->asked > ANSWER_SECONDS;
+    return now - neighbour->asked_at > ANSWER_SECONDS;
 }
 
 /*
