@@ -148,8 +148,8 @@ static void run_twin(mpix_group_t *block, void *args)
 }
 
 /*
- * Makes `rounds` calls in one kernel, after all ranks are ready. Returns the seconds of a call, of the slowest rank. If
- * the kernel fails on a rank, the others would wait forever, so the program ends.
+ * Makes `rounds` calls in one kernel, after all ranks are ready. Returns the seconds that a call takes on the slowest
+ * rank. If the kernel fails on a rank, ends the program, because the others would wait forever.
  */
 static double time_rounds(part_t *part, int way, int rounds)
 {

@@ -121,7 +121,7 @@ static void interrupt(int number)
 }
 
 /*
- * Parses the value of an option, a whole number from `least` to `most`. If it is not, prints a message and returns
+ * Parses the value of an option, a whole number from `min` to `max`. If it is not, prints a message and returns
  * false.
  */
 static bool parse_number(const char *option, const char *text, long min, long max, int *number_p)

@@ -328,7 +328,7 @@ mscclpp_status_t mscclpp_fabric_link_all(mscclpp_fabric_t *fabric)
     return mscclpp_fabric_link_for_call(fabric, MSCCLPP_FABRIC_ALL);
 }
 
-/* `linked` is the same on all ranks, so either all of them make the links or none does. */
+/* fabric->linked is the same on all ranks, so either all of them make the links or none does. */
 mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links)
 {
     mscclpp_status_t status;

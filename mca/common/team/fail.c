@@ -3,7 +3,7 @@
 #include "mca/common/team/parts.h"
 
 /*
- * Does nothing for a team that is already broken. In this order:
+ * Breaks the team, in this order. Does nothing if the team is broken already.
  * 1. This rank's own kernels and proxy end, so that they no longer wait for the peers.
  * 2. The peers are told, unless one of them has caused the failure and told all. Each peer then breaks its team, too.
  * The function that failed has logged the cause.

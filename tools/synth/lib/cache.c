@@ -77,7 +77,7 @@ static synth_schedule_t *renumbered(const synth_schedule_t *schedule, const int 
 }
 
 /*
- * Reads a whole number from 0 to `most`. Returns false, with the number 0, if the value is missing or is no such
+ * Reads a whole number from 0 to `max`. Returns false, with the number 0, if the value is missing or is no such
  * number.
  */
 static bool read_number(const mscclpp_json_t *value, int max, int *number_p)

@@ -109,7 +109,7 @@ static bool find_levels(synth_flow_t *flow, int source, int sink)
 }
 
 /*
- * Pushes up to `most` units from a node to the sink, along arcs that lead to the next level. Returns the number of
+ * Pushes up to `max_flow` units from a node to the sink, along arcs that lead to the next level. Returns the number of
  * units that were pushed. The depth of the recursion is the number of levels.
  */
 static int64_t push(synth_flow_t *flow, int node, int sink, int64_t max_flow)

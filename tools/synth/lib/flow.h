@@ -22,7 +22,7 @@ int synth_flow_arc(synth_flow_t *flow, int from, int to, int64_t capacity);
  */
 void synth_flow_set(synth_flow_t *flow, int arc, int64_t capacity);
 
-/* Adds as much flow as possible to the current flow, at most `most`, and returns how much it added. */
+/* Adds as much flow as possible to the current flow, at most `max_flow`, and returns how much it added. */
 int64_t synth_flow_run(synth_flow_t *flow, int source, int sink, int64_t max_flow);
 
 /* Returns the flow on an arc. */
@@ -35,7 +35,7 @@ void synth_flow_take(synth_flow_t *flow, int arc, int64_t amount);
 
 /*
  * Returns true if a node is on the source's side of a minimum cut. Valid only after a run that returned less than
- * `most`.
+ * `max_flow`.
  */
 bool synth_flow_is_near(const synth_flow_t *flow, int node);
 

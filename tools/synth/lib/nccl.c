@@ -142,7 +142,7 @@ static const char *value_of(const reader_t *reader, const char *name)
     return NULL;
 }
 
-/* Parses the value of an attribute as a whole number from `least` to `most`. A missing attribute is an error. */
+/* Parses the value of an attribute as a whole number from `min` to `max`. A missing attribute is an error. */
 static bool read_number_value(reader_t *reader, const char *name, long min, long max, int *number_p)
 {
     const char *text = value_of(reader, name);

@@ -62,7 +62,7 @@ static const char *value_text(const mscclpp_json_t *value, char *text, size_t si
     return text;
 }
 
-/* Reads a whole number from `least` to `most`. `what` names it in messages. */
+/* Reads a whole number from `min` to `max`. `what` names it in messages. */
 static bool read_whole(reader_t *reader, const mscclpp_json_t *value, const char *what, int min, int max, int *number_p)
 {
     char text[64];

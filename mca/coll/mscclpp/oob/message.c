@@ -342,7 +342,7 @@ static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
     return status;
 }
 
-/* Stops at the first error. Messages that have not been handled stay in their queues. */
+/* Goes through its three steps up to the first error. Messages that have not been handled stay in their queues. */
 mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int limit)
 {
     mscclpp_status_t status;

@@ -11,8 +11,8 @@ typedef union {
 } head_t;
 
 /*
- * Stores a header before the memory, which tells mca_coll_mscclpp_stage_spare_put whether the memory is from malloc or
- * was mapped.
+ * Takes memory from malloc or, if that has none, maps it. A header before the memory tells
+ * mca_coll_mscclpp_stage_spare_put which of the two it was.
  */
 void *mca_coll_mscclpp_stage_spare_get(size_t size)
 {

@@ -25,7 +25,7 @@ static uint64_t units_of(uint64_t bytes)
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
 }
 
-/* Returns the blocks of a grid between nodes, for `bytes` bytes, of which each block has at least `least`. */
+/* Returns the blocks of a grid between nodes, for `bytes` bytes, of which each block has at least `min_bytes`. */
 static uint32_t max_blocks(const mscclpp_select_input_t *input, uint64_t bytes, uint64_t min_bytes)
 {
     const uint64_t limit = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes), blocks = bytes / min_bytes;
