@@ -157,7 +157,7 @@ typedef struct {
 typedef struct {
     mscclpp_dev_args_t common; /* the addresses in it are not used */
     uint32_t count;            /* of blocks */
-    mscclpp_dev_strided_t block[MSCCLPP_DEV_STRIDED_BLOCKS];
+    mscclpp_dev_strided_t blocks[MSCCLPP_DEV_STRIDED_BLOCKS];
 } mscclpp_dev_strided_args_t;
 
 /*

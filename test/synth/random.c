@@ -225,7 +225,7 @@ static void against_bounds(int number)
         }
         check(front.count > 0, number, "no schedule");
         for (int k = 0; k < front.count; ++k) {
-            const synth_point_t *point = &front.point[k];
+            const synth_point_t *point = &front.points[k];
             synth_fault_t fault;
 
             check(synth_schedule_verify(topology, point->schedule, &fault), number, fault.text);
@@ -233,7 +233,7 @@ static void against_bounds(int number)
                   number, "a schedule beats its bound");
             check(point->schedule->steps >= synth_bound_steps(topology, collective, root), number,
                   "a schedule has fewer steps than the bound");
-            check(k == 0 || synth_compare(front.point[k - 1].ratio, point->ratio) > 0, number, "a point is dominated");
+            check(k == 0 || synth_compare(front.points[k - 1].ratio, point->ratio) > 0, number, "a point is dominated");
             proven += point->label == SYNTH_PROVEN;
             ++points;
         }
@@ -258,8 +258,8 @@ static void all_reduces(int number)
         return;
     }
     for (int k = 0; k < front.count; ++k) {
-        check(synth_compare(front.point[k].ratio, bound.ratio) >= 0, number, "an all-reduce beats its bound");
-        proven += front.point[k].label == SYNTH_PROVEN;
+        check(synth_compare(front.points[k].ratio, bound.ratio) >= 0, number, "an all-reduce beats its bound");
+        proven += front.points[k].label == SYNTH_PROVEN;
         ++points;
     }
     synth_front_free(&front);

@@ -408,10 +408,11 @@ static void test_rules_between(void)
     input.dtype = MSCCLPP_DTYPE_FLOAT32;
     protocol.algorithm = -1;
     protocol.coll_rules.count = 3;
-    protocol.coll_rules.rule[0] = (mscclpp_coll_rule_t){8, MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_BY_NODES_ROUNDS, 0, 8};
-    protocol.coll_rules.rule[1] =
+    protocol.coll_rules.rules[0] = (mscclpp_coll_rule_t){8, MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_BY_NODES_ROUNDS, 0, 8};
+    protocol.coll_rules.rules[1] =
         (mscclpp_coll_rule_t){1000, MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_BY_NODES_HALVING, 0, 8};
-    protocol.coll_rules.rule[2] = (mscclpp_coll_rule_t){2000, MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_BY_NODES_RING, 0, 8};
+    protocol.coll_rules.rules[2] =
+        (mscclpp_coll_rule_t){2000, MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_BY_NODES_RING, 0, 8};
     CHECK_EQ(mscclpp_coll_select(&input, MSCCLPP_COLL_ALLGATHER, 8, false, true, &choice), MSCCLPP_OK);
     CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_ROUNDS);
     CHECK_EQ(mscclpp_coll_select(&input, MSCCLPP_COLL_ALLGATHER, 1000, false, true, &choice), MSCCLPP_OK);
@@ -423,7 +424,7 @@ static void test_rules_between(void)
     CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES);
 
     protocol.rules.count = 1;
-    protocol.rules.rule[0] = (mscclpp_rule_t){1 << 20, mscclpp_algo_find("nodes_ring"), 0, 8};
+    protocol.rules.rules[0] = (mscclpp_rule_t){1 << 20, mscclpp_algo_find("nodes_ring"), 0, 8};
     input.bytes = 1 << 20;
     REQUIRE(mscclpp_select_allreduce(&input, &reduced) == MSCCLPP_OK);
     CHECK_TEXT(reduced.algo->name, "nodes_ring");
@@ -432,7 +433,7 @@ static void test_rules_between(void)
     CHECK_TEXT(reduced.algo->name, "nodes_split");
     input.dtype = MSCCLPP_DTYPE_FLOAT32;
     input.bytes = 8;
-    protocol.rules.rule[0].algorithm = mscclpp_algo_find("nodes_split");
+    protocol.rules.rules[0].algorithm = mscclpp_algo_find("nodes_split");
     REQUIRE(mscclpp_select_allreduce(&input, &reduced) == MSCCLPP_OK);
     CHECK_TEXT(reduced.algo->name, "nodes_split");
     protocol.nodes_packets_max = 64; /* a size that a parameter sets stands against rules */

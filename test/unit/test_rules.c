@@ -69,15 +69,15 @@ static void test_accepted(void)
     char longest[502] = ""; /* with a newline */
 
     CHECK_EQ(set->count, 3);
-    CHECK_EQ(set->rule[0].bytes, 128 << 10);
-    CHECK_EQ(set->rule[0].algorithm, mscclpp_algo_find("oneshot"));
-    CHECK_EQ(set->rule[1].bytes, 524288);
-    CHECK_EQ(set->rule[1].algorithm, mscclpp_algo_find("twophase"));
-    CHECK_EQ(set->rule[2].bytes, (uint64_t)1 << 40);
-    CHECK_EQ(set->rule[2].algorithm, mscclpp_algo_find("engines"));
+    CHECK_EQ(set->rules[0].bytes, 128 << 10);
+    CHECK_EQ(set->rules[0].algorithm, mscclpp_algo_find("oneshot"));
+    CHECK_EQ(set->rules[1].bytes, 524288);
+    CHECK_EQ(set->rules[1].algorithm, mscclpp_algo_find("twophase"));
+    CHECK_EQ(set->rules[2].bytes, (uint64_t)1 << 40);
+    CHECK_EQ(set->rules[2].algorithm, mscclpp_algo_find("engines"));
     set = mscclpp_rules_find(rules, 4, true);
     CHECK_EQ(set->count, 1);
-    CHECK_EQ(set->rule[0].bytes, 1);
+    CHECK_EQ(set->rules[0].bytes, 1);
     CHECK_EQ(mscclpp_rules_find(rules, 64, false)->count, 1);
     CHECK_EQ(mscclpp_rules_find(rules, 64, true)->count, 0);
     CHECK_EQ(mscclpp_rules_find(rules, 3, false)->count, 0);
@@ -112,12 +112,12 @@ static void test_collectives(void)
     CHECK_EQ(mscclpp_rules_find_coll(rules, 4, false)->count, 0);
     CHECK_EQ(mscclpp_rules_find_coll(NULL, 4, true)->count, 0);
     CHECK_EQ(set->count, 3);
-    CHECK_EQ(set->rule[0].coll, MSCCLPP_COLL_BCAST);
-    CHECK_EQ(set->rule[0].bytes, 64 << 10);
-    CHECK_EQ(set->rule[0].algorithm, MSCCLPP_COLL_BY_PACKETS);
-    CHECK_EQ(set->rule[1].coll, MSCCLPP_COLL_SCAN);
-    CHECK_EQ(set->rule[1].algorithm, MSCCLPP_COLL_BY_SCRATCH);
-    CHECK_EQ(set->rule[2].algorithm, MSCCLPP_COLL_BY_ENGINES);
+    CHECK_EQ(set->rules[0].coll, MSCCLPP_COLL_BCAST);
+    CHECK_EQ(set->rules[0].bytes, 64 << 10);
+    CHECK_EQ(set->rules[0].algorithm, MSCCLPP_COLL_BY_PACKETS);
+    CHECK_EQ(set->rules[1].coll, MSCCLPP_COLL_SCAN);
+    CHECK_EQ(set->rules[1].algorithm, MSCCLPP_COLL_BY_SCRATCH);
+    CHECK_EQ(set->rules[2].algorithm, MSCCLPP_COLL_BY_ENGINES);
 
     /* What is written is read again. */
     file = fopen(path, "w");
@@ -206,8 +206,8 @@ static void test_selection(void)
         protocol.coll_algorithm[coll] = MSCCLPP_COLL_AUTO;
     }
     protocol.coll_rules.count = 2;
-    protocol.coll_rules.rule[0] = (mscclpp_coll_rule_t){100, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_SCRATCH, 0, 0};
-    protocol.coll_rules.rule[1] = (mscclpp_coll_rule_t){1000, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_PACKETS, 0, 0};
+    protocol.coll_rules.rules[0] = (mscclpp_coll_rule_t){100, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_SCRATCH, 0, 0};
+    protocol.coll_rules.rules[1] = (mscclpp_coll_rule_t){1000, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_PACKETS, 0, 0};
     input.nodes = 1;
     input.nranks = 2;
     input.on_twin = true;
@@ -338,26 +338,26 @@ static void test_nodes(void)
     set.count = MSCCLPP_RULES_MAX - 2;
     CHECK(mscclpp_rules_replace(rules, 4, 1, true, &set));
     CHECK_EQ(mscclpp_rules_find(rules, 4, true)->count, MSCCLPP_RULES_MAX);
-    CHECK_EQ(mscclpp_rules_find(rules, 4, true)->rule[MSCCLPP_RULES_MAX - 1].algorithm, tree);
+    CHECK_EQ(mscclpp_rules_find(rules, 4, true)->rules[MSCCLPP_RULES_MAX - 1].algorithm, tree);
     ++set.count;
     CHECK(!mscclpp_rules_replace(rules, 4, 1, true, &set));
     CHECK_EQ(mscclpp_rules_find(rules, 4, true)->count, MSCCLPP_RULES_MAX);
     /* What it measures on several nodes replaces the rules for as many nodes alone. */
     memset(&set, 0, sizeof(set));
     set.count = 1;
-    set.rule[0].bytes = 77;
+    set.rules[0].bytes = 77;
     CHECK(mscclpp_rules_replace(rules, 4, 1, true, &set));
     before = mscclpp_rules_find(rules, 4, true)->count;
     CHECK(mscclpp_rules_replace(rules, 4, 3, true, &set));
     CHECK_EQ(mscclpp_rules_find(rules, 4, true)->count, before + 1);
-    CHECK_EQ(mscclpp_rules_find(rules, 4, true)->rule[0].nodes, 3);
+    CHECK_EQ(mscclpp_rules_find(rules, 4, true)->rules[0].nodes, 3);
     CHECK(mscclpp_rules_replace(rules, 4, 3, true, &set));
     CHECK_EQ(mscclpp_rules_find(rules, 4, true)->count, before + 1);
     before = mscclpp_rules_find_coll(rules, 4, true)->count;
     CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_BCAST, 4, 3, true, &set));
     CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_BCAST, 4, 3, true, &set));
     CHECK_EQ(mscclpp_rules_find_coll(rules, 4, true)->count, before + 1);
-    CHECK_EQ(mscclpp_rules_find_coll(rules, 4, true)->rule[before].nodes, 3);
+    CHECK_EQ(mscclpp_rules_find_coll(rules, 4, true)->rules[before].nodes, 3);
     mscclpp_rules_destroy(rules);
 
     refuse("ranks=4 device=host bytes<=4k nodes=0 algorithm=plan:ring\n", 1, "\"0\"", "from 1 to 16384");
@@ -501,11 +501,11 @@ static void test_written(void)
 
     memset(&set, 0, sizeof(set));
     set.count = 1;
-    set.rule[0].bytes = 99;
-    set.rule[0].algorithm = mscclpp_algo_find("twophase");
+    set.rules[0].bytes = 99;
+    set.rules[0].algorithm = mscclpp_algo_find("twophase");
     CHECK(mscclpp_rules_replace(rules, 2, 1, false, &set));
     CHECK_EQ(mscclpp_rules_find(rules, 2, false)->count, 1);
-    CHECK_EQ(mscclpp_rules_find(rules, 2, false)->rule[0].bytes, 99);
+    CHECK_EQ(mscclpp_rules_find(rules, 2, false)->rules[0].bytes, 99);
     CHECK_EQ(mscclpp_rules_find(rules, 64, true)->count, 1);
     mscclpp_rules_destroy(rules);
 }
@@ -523,12 +523,12 @@ static void test_replaced(void)
     all = mscclpp_rules_find_coll(rules, 4, true);
     CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_SCAN, 4, 1, true, &set));
     set.count = 1;
-    set.rule[0].bytes = 5;
+    set.rules[0].bytes = 5;
     CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_BCAST, 4, 1, true, &set));
     CHECK_EQ(all->count, 3);
-    CHECK_EQ(all->rule[0].coll, MSCCLPP_COLL_SCAN);
-    CHECK_EQ(all->rule[2].coll, MSCCLPP_COLL_BCAST);
-    CHECK_EQ(all->rule[2].bytes, 5);
+    CHECK_EQ(all->rules[0].coll, MSCCLPP_COLL_SCAN);
+    CHECK_EQ(all->rules[2].coll, MSCCLPP_COLL_BCAST);
+    CHECK_EQ(all->rules[2].bytes, 5);
     /* More than there is room for changes nothing. */
     set.count = MSCCLPP_RULES_MAX;
     for (int coll = MSCCLPP_COLL_ALLGATHER; coll < MSCCLPP_COLL_ALLGATHER + 3; ++coll) {
@@ -564,8 +564,8 @@ static void test_plans_of_one_name(void)
     team.plan_count = 3;
     team.protocol.algorithm = MSCCLPP_COLL_AUTO;
     team.protocol.rules.count = 1;
-    team.protocol.rules.rule[0].bytes = 1 << 20;
-    team.protocol.rules.rule[0].algorithm = mscclpp_rule_by_plan("twins");
+    team.protocol.rules.rules[0].bytes = 1 << 20;
+    team.protocol.rules.rules[0].algorithm = mscclpp_rule_by_plan("twins");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         query.bytes = cases[i].bytes;
         CHECK(mscclpp_plans_choose(&team, &query) == &plans[cases[i].plan]);

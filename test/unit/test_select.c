@@ -379,7 +379,7 @@ static void test_thresholds(void)
 
 static void set_rule(mscclpp_protocol_t *protocol, uint64_t bytes, const char *algorithm)
 {
-    mscclpp_rule_t *rule = &protocol->rules.rule[protocol->rules.count++];
+    mscclpp_rule_t *rule = &protocol->rules.rules[protocol->rules.count++];
 
     rule->bytes = bytes;
     rule->algorithm = mscclpp_algo_find(algorithm);

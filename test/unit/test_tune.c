@@ -43,8 +43,8 @@ static void check_rules(const tune_table_t *table, const mscclpp_rule_t *rules, 
     tune_make_rules(table, &set);
     CHECK_EQ(set.count, count);
     for (uint64_t i = 0; i < count && i < set.count; ++i) {
-        CHECK_EQ(set.rule[i].bytes, rules[i].bytes);
-        CHECK_EQ(set.rule[i].algorithm, rules[i].algorithm);
+        CHECK_EQ(set.rules[i].bytes, rules[i].bytes);
+        CHECK_EQ(set.rules[i].algorithm, rules[i].algorithm);
     }
 }
 
@@ -128,7 +128,7 @@ static void test_blocks(void)
     }
     tune_make_rules(&table, &set);
     CHECK_EQ(set.count, TUNE_MAX_COLL_RULES);
-    CHECK_EQ(set.rule[set.count - 1].bytes, table.block[TUNE_MAX_COLL_RULES - 1]);
+    CHECK_EQ(set.rules[set.count - 1].bytes, table.block[TUNE_MAX_COLL_RULES - 1]);
 }
 
 /* Times that change sides at each size still fit a set, which has ascending sizes. */
@@ -145,7 +145,7 @@ static void test_noise(void)
     }
     tune_make_rules(&table, &set);
     CHECK(set.count >= 1 && set.count <= MSCCLPP_RULES_MAX);
-    CHECK_EQ(set.rule[set.count - 1].bytes, table.bytes[table.nsizes - 1]);
+    CHECK_EQ(set.rules[set.count - 1].bytes, table.bytes[table.nsizes - 1]);
 }
 
 static void test_hopeless(void)

@@ -243,7 +243,7 @@ static void print_front_json(FILE *out, const synth_topology_t *topology, synth_
     fprintf(out, "  \"send\": [\"chunk\", \"from\", \"to\", \"step\", \"adds\"],\n  \"front\": [");
     for (int i = 0; i < front->count; ++i) {
         fprintf(out, i > 0 ? ",\n" : "\n");
-        print_point_json(out, &front->point[i]);
+        print_point_json(out, &front->points[i]);
     }
     fprintf(out, "\n  ]\n}\n");
 }
@@ -267,7 +267,7 @@ void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collect
                 "seconds");
     }
     for (int i = 0; i < front->count; ++i) {
-        const synth_point_t *point = &front->point[i];
+        const synth_point_t *point = &front->points[i];
 
         fprintf(out, "  %6d %6d %6d  %-13s %-10s %-28s %8.3f", point->schedule->chunks, point->schedule->steps,
                 synth_schedule_rounds(point->schedule), fraction_text(point->ratio, ratio, sizeof(ratio)),
@@ -310,7 +310,7 @@ static int print_sends(FILE *out, const synth_schedule_t *schedule, int first)
 void synth_tool_steps(FILE *out, const synth_front_t *front)
 {
     for (int i = 0; i < front->count; ++i) {
-        const synth_schedule_t *schedule = front->point[i].schedule;
+        const synth_schedule_t *schedule = front->points[i].schedule;
         int next_send = 0;
 
         fprintf(out, "\n%d chunks in %d steps:\n", schedule->chunks, schedule->steps);

@@ -167,7 +167,7 @@ bool synth_tool_svg(const char *path, const synth_topology_t *topology, const sy
         return false;
     }
     for (int i = 0; front != NULL && i < front->count; ++i) {
-        int steps = front->point[i].schedule->steps;
+        int steps = front->points[i].schedule->steps;
 
         rows += (steps + PANELS_IN_ROW - 1) / PANELS_IN_ROW;
         columns = steps > columns ? steps : columns;
@@ -185,10 +185,10 @@ bool synth_tool_svg(const char *path, const synth_topology_t *topology, const sy
     fprintf(out, "</defs>\n");
     draw_topology(out, topology);
     for (int i = 0; front != NULL && i < front->count; ++i) {
-        int steps = front->point[i].schedule->steps;
+        int steps = front->points[i].schedule->steps;
 
         for (int step = 0; step < steps; ++step) {
-            draw_step(out, topology, &front->point[i], step, step % PANELS_IN_ROW, row + step / PANELS_IN_ROW);
+            draw_step(out, topology, &front->points[i], step, step % PANELS_IN_ROW, row + step / PANELS_IN_ROW);
         }
         row += (steps + PANELS_IN_ROW - 1) / PANELS_IN_ROW;
     }

@@ -177,11 +177,11 @@ static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set
              * If two sizes have equally large blocks, the larger size determines the rule: its rule replaces the rule
              * of the smaller size.
              */
-            set->count += 0 == set->count || set->rule[set->count - 1].bytes < table->block[size];
-            set->rule[set->count - 1].algorithm =
+            set->count += 0 == set->count || set->rules[set->count - 1].bytes < table->block[size];
+            set->rules[set->count - 1].algorithm =
                 is_plan(table, best) ? mscclpp_rule_by_plan(table->plan[best] + strlen(PLAN_PREFIX)) : best;
         }
-        set->rule[set->count - 1].bytes = table->block[size];
+        set->rules[set->count - 1].bytes = table->block[size];
     }
     return true;
 }

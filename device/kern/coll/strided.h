@@ -107,7 +107,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_strided(mscclpp_dev_ctx_t *ctx, const msc
 
     mscclpp_dev_barrier(ctx, common, barriers_before + 1);
     for (i = 0; i < args->count && !ctx->failed; ++i) {
-        mscclpp_dev_strided_block(&args->block[i], thread, threads);
+        mscclpp_dev_strided_block(&args->blocks[i], thread, threads);
     }
     mscclpp_dev_direct_end(ctx, common, launches, epoch, barriers_before);
 }

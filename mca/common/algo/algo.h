@@ -38,7 +38,7 @@ typedef enum { MSCCLPP_RULE_ANY_PLACE, MSCCLPP_RULE_IN_PLACE, MSCCLPP_RULE_OUT_O
  */
 typedef struct {
     uint64_t count;
-    mscclpp_rule_t rule[MSCCLPP_RULES_MAX];
+    mscclpp_rule_t rules[MSCCLPP_RULES_MAX];
 } mscclpp_rule_set_t;
 
 /* The maximum number of rules for the collectives other than all-reduce, which share one set. */
@@ -56,7 +56,7 @@ typedef struct {
 /* The rules of the other collectives, as in mscclpp_rule_set_t. */
 typedef struct {
     uint64_t count;
-    mscclpp_coll_rule_t rule[MSCCLPP_COLL_RULES_MAX];
+    mscclpp_coll_rule_t rules[MSCCLPP_COLL_RULES_MAX];
 } mscclpp_coll_rule_set_t;
 
 /* Number of transports for which a rules file may give figures, in the order of mca/common/algo/schedule/cost.h. */

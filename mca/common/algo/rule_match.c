@@ -12,7 +12,7 @@ bool mscclpp_rule_match(const mscclpp_protocol_t *protocol, mscclpp_coll_t coll,
     uint64_t i;
 
     for (i = 0; MSCCLPP_COLL_LAST == coll && i < protocol->rules.count; ++i) {
-        const mscclpp_rule_t *rule = &protocol->rules.rule[i];
+        const mscclpp_rule_t *rule = &protocol->rules.rules[i];
 
         if (bytes <= rule->bytes && excluded != rule->place && rule_nodes == rule->nodes) {
             *algorithm_p = rule->algorithm;
@@ -20,7 +20,7 @@ bool mscclpp_rule_match(const mscclpp_protocol_t *protocol, mscclpp_coll_t coll,
         }
     }
     for (i = 0; MSCCLPP_COLL_LAST != coll && i < protocol->coll_rules.count; ++i) {
-        const mscclpp_coll_rule_t *rule = &protocol->coll_rules.rule[i];
+        const mscclpp_coll_rule_t *rule = &protocol->coll_rules.rules[i];
 
         if (rule->coll == (int64_t)coll && bytes <= rule->bytes && excluded != rule->place &&
             rule_nodes == rule->nodes) {

@@ -135,15 +135,15 @@ bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, uint32_t nod
     uint64_t i;
 
     for (i = 0; i < merged.count; ++i) {
-        merged.rule[i].nodes = nodes_in_rule(nodes);
+        merged.rules[i].nodes = nodes_in_rule(nodes);
     }
     /* A call uses only rules for its own number of nodes, so rules for other numbers may follow. */
     for (i = 0; old != NULL && i < old->count; ++i) {
-        if (old->rule[i].nodes != nodes_in_rule(nodes)) {
+        if (old->rules[i].nodes != nodes_in_rule(nodes)) {
             if (MSCCLPP_RULES_MAX == merged.count) {
                 return false;
             }
-            merged.rule[merged.count++] = old->rule[i];
+            merged.rules[merged.count++] = old->rules[i];
         }
     }
     if (sets != NULL) {
@@ -162,19 +162,19 @@ bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uin
 
     /* A call uses only rules for its own collective and number of nodes, so the other rules may come first. */
     for (i = 0; old != NULL && i < old->count; ++i) {
-        if (old->rule[i].coll != (int64_t)coll || old->rule[i].nodes != nodes_in_rule(nodes)) {
-            kept.rule[kept.count++] = old->rule[i];
+        if (old->rules[i].coll != (int64_t)coll || old->rules[i].nodes != nodes_in_rule(nodes)) {
+            kept.rules[kept.count++] = old->rules[i];
         }
     }
     if (old == NULL || set->count > MSCCLPP_COLL_RULES_MAX - kept.count) {
         return false;
     }
     for (i = 0; i < set->count; ++i) {
-        kept.rule[kept.count++] = (mscclpp_coll_rule_t){.bytes = set->rule[i].bytes,
-                                                        .coll = (int64_t)coll,
-                                                        .algorithm = set->rule[i].algorithm,
-                                                        .place = set->rule[i].place,
-                                                        .nodes = nodes_in_rule(nodes)};
+        kept.rules[kept.count++] = (mscclpp_coll_rule_t){.bytes = set->rules[i].bytes,
+                                                         .coll = (int64_t)coll,
+                                                         .algorithm = set->rules[i].algorithm,
+                                                         .place = set->rules[i].place,
+                                                         .nodes = nodes_in_rule(nodes)};
     }
     *old = kept;
     return true;

@@ -237,11 +237,11 @@ static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t
     uint64_t i;
 
     for (i = 0; set != NULL && i < set->count; ++i) {
-        if (set->rule[i].coll == (int64_t)line->coll &&
-            takes_all_calls_of(set->rule[i].bytes, set->rule[i].place, set->rule[i].nodes, &line->rule)) {
+        if (set->rules[i].coll == (int64_t)line->coll &&
+            takes_all_calls_of(set->rules[i].bytes, set->rules[i].place, set->rules[i].nodes, &line->rule)) {
             (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
             (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of a rule before it",
-                           set->rule[i].bytes);
+                           set->rules[i].bytes);
             return refuse(source, "bytes", value, allowed);
         }
     }
@@ -254,11 +254,11 @@ static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t
         (void)snprintf(allowed, sizeof(allowed), "at most %d rules of all these collectives", MSCCLPP_COLL_RULES_MAX);
         return refuse_line(source, value, allowed);
     }
-    set->rule[set->count++] = (mscclpp_coll_rule_t){.bytes = line->rule.bytes,
-                                                    .coll = (int64_t)line->coll,
-                                                    .algorithm = line->rule.algorithm,
-                                                    .place = line->rule.place,
-                                                    .nodes = line->rule.nodes};
+    set->rules[set->count++] = (mscclpp_coll_rule_t){.bytes = line->rule.bytes,
+                                                     .coll = (int64_t)line->coll,
+                                                     .algorithm = line->rule.algorithm,
+                                                     .place = line->rule.place,
+                                                     .nodes = line->rule.nodes};
     return true;
 }
 
@@ -274,10 +274,11 @@ static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_ru
     uint64_t i;
 
     for (i = set == NULL ? 0 : set->count; i > 0; --i) {
-        if (takes_all_calls_of(set->rule[i - 1].bytes, set->rule[i - 1].place, set->rule[i - 1].nodes, &line->rule)) {
+        if (takes_all_calls_of(set->rules[i - 1].bytes, set->rules[i - 1].place, set->rules[i - 1].nodes,
+                               &line->rule)) {
             (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
             (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of %s before it",
-                           set->rule[i - 1].bytes, i == set->count ? "the rule" : "a rule");
+                           set->rules[i - 1].bytes, i == set->count ? "the rule" : "a rule");
             return refuse(source, "bytes", value, allowed);
         }
     }
@@ -290,7 +291,7 @@ static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_ru
         (void)snprintf(allowed, sizeof(allowed), "at most %d rules for each number of ranks", MSCCLPP_RULES_MAX);
         return refuse_line(source, value, allowed);
     }
-    set->rule[set->count++] = line->rule;
+    set->rules[set->count++] = line->rule;
     return true;
 }
 
@@ -449,14 +450,14 @@ void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
     mscclpp_figures_write(rules->figures, file);
     for (sets = rules->first; sets != NULL; sets = sets->next) {
         for (i = 0; i < sets->allreduce.count; ++i) {
-            const mscclpp_rule_t *rule = &sets->allreduce.rule[i];
+            const mscclpp_rule_t *rule = &sets->allreduce.rules[i];
 
             (void)fprintf(file, "ranks=%u device=%s bytes<=%" PRIu64 " ", sets->nranks, sets->on_twin ? "host" : "cuda",
                           rule->bytes);
             write_rest(rules, MSCCLPP_COLL_LAST, rule, file);
         }
         for (i = 0; i < sets->colls.count; ++i) {
-            const mscclpp_coll_rule_t *of_coll = &sets->colls.rule[i];
+            const mscclpp_coll_rule_t *of_coll = &sets->colls.rules[i];
             const mscclpp_coll_t coll = (mscclpp_coll_t)of_coll->coll;
             const mscclpp_rule_t rule = {
                 .algorithm = of_coll->algorithm, .place = of_coll->place, .nodes = of_coll->nodes};

@@ -307,9 +307,9 @@ static void report_rules(const mscclpp_team_t *team)
         const bool is_allreduce = i < protocol->rules.count;
         const uint64_t index = is_allreduce ? i : i - protocol->rules.count;
         const int64_t algorithm =
-            is_allreduce ? protocol->rules.rule[index].algorithm : protocol->coll_rules.rule[index].algorithm;
+            is_allreduce ? protocol->rules.rules[index].algorithm : protocol->coll_rules.rules[index].algorithm;
         const uint64_t rule_nodes =
-            is_allreduce ? protocol->rules.rule[index].nodes : protocol->coll_rules.rule[index].nodes;
+            is_allreduce ? protocol->rules.rules[index].nodes : protocol->coll_rules.rules[index].nodes;
         bool is_available = algorithm < MSCCLPP_RULE_PLANS || rule_nodes != nodes;
 
         for (int j = 0; j < team->plan_count && !is_available; ++j) {

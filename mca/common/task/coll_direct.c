@@ -194,7 +194,7 @@ static uint64_t gcd(uint64_t a, uint64_t b)
 static void add_strided(mscclpp_dev_strided_args_t *args, const char *from, const mscclpp_dev_runs_t *source, char *to,
                         const mscclpp_dev_runs_t *target)
 {
-    mscclpp_dev_strided_t *block = &args->block[args->count];
+    mscclpp_dev_strided_t *block = &args->blocks[args->count];
     uint64_t alignment_bits;
 
     if (source->length == 0 || target->length == 0) {

@@ -35,8 +35,8 @@
 /* The copies of one call. */
 typedef struct {
     mscclpp_coll_task_t *task;
-    mscclpp_gpu_stream_t *stream[STREAMS]; /* lent to the call until give_streams */
-    int count;                             /* of streams */
+    mscclpp_gpu_stream_t *streams[STREAMS]; /* lent to the call until give_streams */
+    int count;                              /* of streams */
 } engines_t;
 
 /*
@@ -52,7 +52,7 @@ static mscclpp_status_t take_streams(engines_t *engines, int wanted)
     engines->count = 0;
     wanted = wanted < 1 ? 1 : wanted > limit ? limit : wanted;
     while (engines->count < wanted && status == MSCCLPP_OK) {
-        status = mscclpp_stream_get(team->runner.gpu, team->runner.device, &engines->stream[engines->count]);
+        status = mscclpp_stream_get(team->runner.gpu, team->runner.device, &engines->streams[engines->count]);
         engines->count += status == MSCCLPP_OK;
     }
     return status;
@@ -64,7 +64,7 @@ static void give_streams(engines_t *engines)
     const mscclpp_team_t *team = engines->task->team;
 
     while (engines->count > 0 && !team->runner.stuck) {
-        mscclpp_stream_put(team->runner.gpu, team->runner.device, engines->stream[--engines->count], false);
+        mscclpp_stream_put(team->runner.gpu, team->runner.device, engines->streams[--engines->count], false);
     }
 }
 
@@ -79,7 +79,7 @@ static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct
     uint32_t i;
 
     for (i = 0; i < direct->count && status == MSCCLPP_OK; ++i) {
-        status = team->runner.gpu->put(engines->stream[i % (uint32_t)engines->count], direct->to[i], direct->from[i],
+        status = team->runner.gpu->put(engines->streams[i % (uint32_t)engines->count], direct->to[i], direct->from[i],
                                        direct->bytes[i]);
     }
     return status;
@@ -103,7 +103,7 @@ static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct
 
     for (begin = 0; begin < bytes && status == MSCCLPP_OK; begin += PIECE) {
         const uint64_t size = bytes - begin < PIECE ? bytes - begin : PIECE;
-        mscclpp_gpu_stream_t *stream = engines->stream[begin / PIECE % (uint64_t)engines->count];
+        mscclpp_gpu_stream_t *stream = engines->streams[begin / PIECE % (uint64_t)engines->count];
         char *arrived = direct->to[index] + begin;
 
         status = team->runner.gpu->put(stream, arrived, direct->from[0] + begin, size);
@@ -125,7 +125,7 @@ static mscclpp_status_t await_copies(const engines_t *engines)
 
     mscclpp_group_wait_init(&wait, &team->group, "copies", engines->task->largest);
     for (i = 0; i < engines->count && status == MSCCLPP_OK; ++i) {
-        while ((status = team->runner.gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS) {
+        while ((status = team->runner.gpu->stream_query(engines->streams[i])) == MSCCLPP_IN_PROGRESS) {
             status = mscclpp_group_wait_turn(&wait);
             if (status != MSCCLPP_OK) {
                 return status;
@@ -147,7 +147,7 @@ static void settle_copies(const engines_t *engines)
     int i;
 
     for (i = 0; i < engines->count; ++i) {
-        while ((status = team->runner.gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS &&
+        while ((status = team->runner.gpu->stream_query(engines->streams[i])) == MSCCLPP_IN_PROGRESS &&
                mscclpp_now() < deadline) {
             mscclpp_group_progress(&team->group);
         }

@@ -119,16 +119,16 @@ static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t fi
     for (int apart = 0; apart < first_front.count || apart < second_front.count; ++apart) {
         for (int i = 0; i < first_front.count; ++i) {
             if (i >= apart && i - apart < second_front.count) {
-                offer_pair(composer, &first_front.point[i], &second_front.point[i - apart], by);
+                offer_pair(composer, &first_front.points[i], &second_front.points[i - apart], by);
             }
             if (apart > 0 && i + apart < second_front.count) {
-                offer_pair(composer, &first_front.point[i], &second_front.point[i + apart], by);
+                offer_pair(composer, &first_front.points[i], &second_front.points[i + apart], by);
             }
         }
     }
     for (int j = 0; second == SYNTH_ALLGATHER && j < second_front.count; ++j) {
-        offer(composer, synth_schedule_oneshot(second_front.point[j].schedule), "all-gather of whole inputs",
-              weaker_label(second_front.point[j].label, SYNTH_BEST));
+        offer(composer, synth_schedule_oneshot(second_front.points[j].schedule), "all-gather of whole inputs",
+              weaker_label(second_front.points[j].label, SYNTH_BEST));
     }
     synth_front_free(&first_front);
     synth_front_free(&second_front);
@@ -213,7 +213,7 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
         offer_trees(&composer);
     }
     for (int i = 0; i < front->count; ++i) {
-        synth_point_t *point = &front->point[i];
+        synth_point_t *point = &front->points[i];
 
         point->bound = front->min_ratio;
         /* In one step, no sums can be forwarded, so each rank's whole input has to be sent to all other ranks. */

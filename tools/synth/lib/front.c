@@ -90,8 +90,8 @@ static bool find_best(const search_t *search, int steps, synth_rational_t *ratio
 {
     bool has_point = false;
 
-    for (int i = 0; i < search->front->count && search->front->point[i].schedule->steps <= steps; ++i) {
-        *ratio_p = search->front->point[i].ratio; /* later points have fewer */
+    for (int i = 0; i < search->front->count && search->front->points[i].schedule->steps <= steps; ++i) {
+        *ratio_p = search->front->points[i].ratio; /* later points have fewer */
         has_point = true;
     }
     return has_point;
@@ -438,7 +438,7 @@ static void try_flows(search_t *search, int steps, synth_rational_t bound)
 static void label_proven(search_t *search, int steps, synth_rational_t bound)
 {
     for (int i = 0; i < search->front->count; ++i) {
-        synth_point_t *point = &search->front->point[i];
+        synth_point_t *point = &search->front->points[i];
 
         if (point->schedule->steps == steps) {
             point->bound = bound;
@@ -454,9 +454,9 @@ static void label_proven(search_t *search, int steps, synth_rational_t bound)
 static void label_others(search_t *search, synth_rational_t any_steps_bound)
 {
     for (int i = 0; i < search->front->count; ++i) {
-        int steps = search->front->point[i].schedule->steps;
+        int steps = search->front->points[i].schedule->steps;
 
-        if (search->front->point[i].bound.num == 0) {
+        if (search->front->points[i].bound.num == 0) {
             label_proven(search, steps,
                          synth_larger(any_steps_bound, synth_closed_bound(&search->shape, search->dual, steps)));
         }

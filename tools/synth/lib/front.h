@@ -31,7 +31,7 @@ typedef struct {
 enum { SYNTH_MAX_POINTS = 64 };
 
 typedef struct {
-    synth_point_t point[SYNTH_MAX_POINTS]; /* sorted by steps */
+    synth_point_t points[SYNTH_MAX_POINTS]; /* sorted by steps */
     int count;
     int min_steps;              /* lower bound of the steps */
     synth_rational_t min_ratio; /* lower bound of the ratio for any number of steps; 0/1 if none is known */

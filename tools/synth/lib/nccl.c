@@ -42,16 +42,16 @@ typedef struct {
     int line;               /* the line of the next character */
     char *why;
     size_t why_size;
-    level_t stack[DEPTH];              /* the elements that have begun, from the outermost to the innermost */
-    int depth;                         /* the number of these elements */
-    attribute_t attribute[ATTRIBUTES]; /* attributes of the current element */
+    level_t stack[DEPTH];               /* the elements that have begun, from the outermost to the innermost */
+    int depth;                          /* the number of these elements */
+    attribute_t attributes[ATTRIBUTES]; /* attributes of the current element */
     int attribute_count;
     synth_machine_t *machine;
     char bus[SYNTH_MAX_RANKS][WORD]; /* PCI address of each GPU */
     int number[SYNTH_MAX_RANKS];     /* [GPU]: its rank, or its device number */
     int sm;                          /* the largest compute capability, times 10 */
     bool has_system;
-    nvlink_t *nvlink;
+    nvlink_t *nvlinks;
     int nvlink_count;
 } reader_t;
 
@@ -96,7 +96,7 @@ static bool read_name(reader_t *reader, char *text)
 /* Parses an attribute, name="value", and adds it to the attributes of the current element. */
 static bool read_attribute(reader_t *reader)
 {
-    attribute_t *attribute = &reader->attribute[reader->attribute_count];
+    attribute_t *attribute = &reader->attributes[reader->attribute_count];
     size_t length = 0;
     char quote;
 
@@ -135,8 +135,8 @@ static bool read_attribute(reader_t *reader)
 static const char *value_of(const reader_t *reader, const char *name)
 {
     for (int i = 0; i < reader->attribute_count; ++i) {
-        if (strcmp(reader->attribute[i].name, name) == 0) {
-            return reader->attribute[i].value;
+        if (strcmp(reader->attributes[i].name, name) == 0) {
+            return reader->attributes[i].value;
         }
     }
     return NULL;
@@ -220,7 +220,7 @@ static bool begin_nvlink(reader_t *reader)
 {
     const level_t *parent = reader->depth > 1 ? &reader->stack[reader->depth - 2] : NULL;
     const char *target = value_of(reader, "target"), *class = value_of(reader, "tclass");
-    nvlink_t *nvlink = &reader->nvlink[reader->nvlink_count];
+    nvlink_t *nvlink = &reader->nvlinks[reader->nvlink_count];
 
     if (parent == NULL || strcmp(parent->element, "gpu") != 0) {
         return true;
@@ -409,7 +409,7 @@ static bool sort_machine(reader_t *reader, synth_machine_t *sorted)
         }
     }
     for (int i = 0; i < reader->nvlink_count; ++i) {
-        const nvlink_t *nvlink = &reader->nvlink[i];
+        const nvlink_t *nvlink = &reader->nvlinks[i];
         int peer = -1;
 
         for (int gpu = 0; gpu < machine->gpus; ++gpu) {
@@ -436,9 +436,9 @@ mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *why, s
     mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
 
     if (reader != NULL && machine != NULL) {
-        reader->nvlink = calloc(MAX_NVLINKS + 1, sizeof(*reader->nvlink));
+        reader->nvlinks = calloc(MAX_NVLINKS + 1, sizeof(*reader->nvlinks));
     }
-    if (reader != NULL && reader->nvlink != NULL) {
+    if (reader != NULL && reader->nvlinks != NULL) {
         why[0] = '\0';
         reader->next = text;
         reader->end = text + size;
@@ -447,7 +447,7 @@ mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *why, s
         reader->why_size = why_size;
         reader->machine = &machine[0];
         status = read_all(reader) && sort_machine(reader, &machine[1]) ? MSCCLPP_OK : MSCCLPP_ERR_INVALID;
-        free(reader->nvlink);
+        free(reader->nvlinks);
     }
     if (status == MSCCLPP_OK) {
         status = synth_machine_topology(&machine[1], why, why_size, topology_p);

@@ -8,7 +8,7 @@ const char *const synth_label_names[SYNTH_LABELS] = {"proven", "best found", "he
 bool synth_front_beats(const synth_front_t *front, int steps, synth_rational_t ratio)
 {
     for (int i = 0; i < front->count; ++i) {
-        if (front->point[i].schedule->steps <= steps && synth_compare(front->point[i].ratio, ratio) <= 0) {
+        if (front->points[i].schedule->steps <= steps && synth_compare(front->points[i].ratio, ratio) <= 0) {
             return true;
         }
     }
@@ -30,10 +30,10 @@ void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const cha
         return;
     }
     for (int i = 0; i < front->count; ++i) { /* remove the points that the new point beats */
-        if (front->point[i].schedule->steps >= schedule->steps && synth_compare(front->point[i].ratio, ratio) >= 0) {
-            synth_schedule_free(front->point[i].schedule);
+        if (front->points[i].schedule->steps >= schedule->steps && synth_compare(front->points[i].ratio, ratio) >= 0) {
+            synth_schedule_free(front->points[i].schedule);
         } else {
-            front->point[kept++] = front->point[i];
+            front->points[kept++] = front->points[i];
         }
     }
     front->count = kept;
@@ -41,12 +41,12 @@ void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const cha
         synth_schedule_free(schedule);
         return;
     }
-    while (position < front->count && front->point[position].schedule->steps < schedule->steps) {
+    while (position < front->count && front->points[position].schedule->steps < schedule->steps) {
         ++position;
     }
-    memmove(&front->point[position + 1], &front->point[position],
-            sizeof(front->point[0]) * (size_t)(front->count - position));
-    front->point[position] = (synth_point_t){
+    memmove(&front->points[position + 1], &front->points[position],
+            sizeof(front->points[0]) * (size_t)(front->count - position));
+    front->points[position] = (synth_point_t){
         .schedule = schedule, .ratio = ratio, .bound = {0, 1}, .label = label, .by = by, .seconds = seconds};
     ++front->count;
 }
@@ -54,7 +54,7 @@ void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const cha
 void synth_front_free(synth_front_t *front)
 {
     for (int i = 0; i < front->count; ++i) {
-        synth_schedule_free(front->point[i].schedule);
+        synth_schedule_free(front->points[i].schedule);
     }
     front->count = 0;
     synth_schedule_free(front->trees);

@@ -139,7 +139,7 @@ int synth_candidates(const synth_topology_t *topology, const synth_front_t *fron
     int count = 0;
 
     for (int i = 0; i < front->count; ++i) {
-        const synth_point_t *point = &front->point[i];
+        const synth_point_t *point = &front->points[i];
 
         count +=
             add_candidate(topology, point->schedule, point, SYNTH_SIGNALS, in_place, instances, &candidates[count]);
