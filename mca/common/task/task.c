@@ -316,7 +316,7 @@ static mscclpp_status_t serve(mscclpp_task_t *task)
 static void begin_task(mscclpp_task_t *task, mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
                        mscclpp_gpu_stream_t *stream)
 {
-    memset(&task->kernel_args, 0, sizeof(task->kernel_args));
+    memset(&task->kernel_args.common, 0, sizeof(task->kernel_args.common));
     task->team = team;
     task->args = args;
     task->app_stream = stream;

@@ -135,8 +135,10 @@ static mscclpp_status_t exchange_early(mscclpp_task_t *task, mscclpp_select_inpu
         return status;
     }
     if (task->met) {
-        memcpy(task->kernel_args.peer_in, known.in, sizeof(task->kernel_args.peer_in));
-        memcpy(task->kernel_args.peer_out, known.out, sizeof(task->kernel_args.peer_out));
+        const size_t size = sizeof(known.in[0]) * (size_t)runner->group->size;
+
+        memcpy(task->kernel_args.peer_in, known.in, size);
+        memcpy(task->kernel_args.peer_out, known.out, size);
         return MSCCLPP_OK;
     }
     status = mscclpp_runner_exchange(runner, task->in, task->out, task->bytes, true, task->kernel_args.peer_in,
@@ -160,6 +162,12 @@ mscclpp_status_t mscclpp_task_exchange(mscclpp_task_t *task, mscclpp_select_inpu
     mscclpp_status_t status = MSCCLPP_OK;
     bool mapped;
 
+    if (!task->choice.algo->maps_buffers && !task->choice.algo->uses_engines) {
+        return MSCCLPP_OK;
+    }
+    /* Entries of ranks that the node does not have are 0, so that equal launches have equal arguments. */
+    memset(task->kernel_args.peer_in, 0, sizeof(task->kernel_args.peer_in));
+    memset(task->kernel_args.peer_out, 0, sizeof(task->kernel_args.peer_out));
     if (task->team->runner.serves_queue && task->choice.algo->maps_buffers) {
         return use_mapped(task, input);
     }

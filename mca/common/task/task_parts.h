@@ -18,7 +18,7 @@ typedef struct {
     void *in_stand_in; /* device memory that replaces a buffer that kernels cannot access; NULL: none */
     void *out_stand_in;
     mscclpp_choice_t choice;
-    mscclpp_dev_zerocopy_args_t kernel_args; /* common arguments, and the peers' buffers if they are mapped */
+    mscclpp_dev_zerocopy_args_t kernel_args; /* common arguments, and, after an exchange, the peers' mapped buffers */
     mscclpp_mapped_t *mapped;                /* in a queued call: the buffers of all ranks; NULL: not mapped */
     /* In a queued or early call: the buffers are mapped, or may be mapped. Equal on all ranks. */
     bool may_map;
