@@ -451,7 +451,7 @@ static void use_engines_apart(rank_t *rank)
                                 .is_size_known = true,
                                 .dtype = MSCCLPP_DTYPE_INT32,
                                 .early = true}};
-    const mscclpp_rule_set_t all = {.count = 1, .rule = {{.bytes = UINT64_MAX, .algorithm = MSCCLPP_COLL_BY_ENGINES}}};
+    const mscclpp_rule_set_t all = {.count = 1, .rules = {{.bytes = UINT64_MAX, .algorithm = MSCCLPP_COLL_BY_ENGINES}}};
     mscclpp_rules_t *rules = mscclpp_rules_create();
     pthread_t thread;
 

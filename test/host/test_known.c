@@ -535,7 +535,7 @@ static void test_refused(int scale)
 static void test_engines(int scale)
 {
     static const mscclpp_coll_t colls[] = {MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_ALLTOALL, MSCCLPP_COLL_ALLTOALLV};
-    const mscclpp_rule_set_t all = {.count = 1, .rule = {{.bytes = UINT64_MAX, .algorithm = MSCCLPP_COLL_BY_ENGINES}}};
+    const mscclpp_rule_set_t all = {.count = 1, .rules = {{.bytes = UINT64_MAX, .algorithm = MSCCLPP_COLL_BY_ENGINES}}};
     mscclpp_config_t config;
 
     rules = mscclpp_rules_create();

@@ -516,7 +516,7 @@ static void test_replaced(void)
     mscclpp_rules_t *rules = mscclpp_rules_create();
     const mscclpp_coll_rule_set_t *all;
     mscclpp_rule_set_t set = {.count = 2,
-                              .rule = {{10, MSCCLPP_COLL_BY_PACKETS, 0, 0}, {20, MSCCLPP_COLL_BY_SCRATCH, 0, 0}}};
+                              .rules = {{10, MSCCLPP_COLL_BY_PACKETS, 0, 0}, {20, MSCCLPP_COLL_BY_SCRATCH, 0, 0}}};
 
     REQUIRE(rules != NULL);
     CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_BCAST, 4, 1, true, &set));
