@@ -67,10 +67,10 @@ typedef struct {
     int hurried;            /* the rank whose deadline this rank keeps: its own if it is hurried, or that of a rank that
                                has told this one and waits for longer; -1: none */
     double started;         /* when that rank began to wait, or this one if there is none */
-    double looked;          /* when this rank last looked for messages */
-    double told;            /* when this rank last told others that it waits; 0: not yet */
+    double looked_at;       /* when this rank last looked for messages */
+    double told_at;         /* when this rank last told others that it waits; 0: not yet */
     int leaders;            /* ranks below this number are to lead */
-    double led;             /* when this rank became a leader; 0: it is none */
+    double led_since;       /* when this rank became a leader; 0: it is none */
     bool overdue;           /* the leader has not ended the call in time */
     bool warned;            /* a warning has named late ranks */
     unsigned char *known;   /* flags by rank; NULL: not needed yet, or there is no memory */
@@ -156,10 +156,11 @@ static void note_sent(const wait_t *wait, int count)
  */
 static void tell(wait_t *wait, mca_coll_mscclpp_oob_t *oob, int rank, double now)
 {
-    const waits_t waits = {.leads = 0 != wait->led, .hurried = wait->hurried, .hurried_waited = now - wait->started};
+    const waits_t waits = {
+        .leads = 0 != wait->led_since, .hurried = wait->hurried, .hurried_waited = now - wait->started};
     const uint64_t call = wait->module->current_call;
 
-    wait->told = now;
+    wait->told_at = now;
     if (rank != ompi_comm_rank(oob->comm) && !has_flag(wait, rank, TOLD) &&
         MSCCLPP_OK ==
             mca_coll_mscclpp_oob_post(oob, rank, MCA_COLL_MSCCLPP_OOB_WAITS, call, call, &waits, sizeof(waits))) {
@@ -173,11 +174,11 @@ static void tell(wait_t *wait, mca_coll_mscclpp_oob_t *oob, int rank, double now
  * because that message did not ask for an answer. Begins after itself, so that several leaders do not all ask the same
  * rank first.
  */
-static void lead(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
+static void become_leader(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 {
     const int own = ompi_comm_rank(oob->comm), ranks = ompi_comm_size(oob->comm);
 
-    wait->led = now;
+    wait->led_since = now;
     set_flag(wait, own, WAITS | LEADS);
     for (int i = 1; i < ranks; ++i) {
         const int rank = (own + i) % ranks;
@@ -194,7 +195,7 @@ static void tell_leaders(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
     const int ranks = ompi_comm_size(oob->comm);
 
     if (ompi_comm_rank(oob->comm) < wait->leaders) {
-        lead(wait, oob, now);
+        become_leader(wait, oob, now);
     }
     for (int rank = 0; rank < wait->leaders && rank < ranks; ++rank) {
         tell(wait, oob, rank, now);
@@ -220,8 +221,8 @@ static void note_told(wait_t *wait, mca_coll_mscclpp_oob_t *oob, const mca_coll_
     }
     if (waits.leads) {
         tell(wait, oob, message->peer, now);
-    } else if (0 == wait->led && wait->known != NULL && find_leader(wait) < 0) {
-        lead(wait, oob, now);
+    } else if (0 == wait->led_since && wait->known != NULL && find_leader(wait) < 0) {
+        become_leader(wait, oob, now);
     }
 }
 
@@ -265,13 +266,13 @@ static void find_leaders(wait_t *wait, mca_coll_mscclpp_oob_t *oob, bool is_over
         for (; leader >= 0 && leader != own; leader = find_leader(wait)) {
             wait->known[leader] = 0;
         }
-        wait->told = leader < 0 ? 0 : wait->told;
+        wait->told_at = leader < 0 ? 0 : wait->told_at;
         wait->leaders = 1;
     }
-    if (leader < 0 && (0 == wait->told || now - wait->told > seconds_to_answer())) {
-        wait->leaders = 0 == wait->told || wait->leaders >= ranks ? wait->leaders : LEADERS_FACTOR * wait->leaders;
+    if (leader < 0 && (0 == wait->told_at || now - wait->told_at > seconds_to_answer())) {
+        wait->leaders = 0 == wait->told_at || wait->leaders >= ranks ? wait->leaders : LEADERS_FACTOR * wait->leaders;
         tell_leaders(wait, oob, now);
-        wait->told = now;
+        wait->told_at = now;
     }
 }
 
@@ -309,7 +310,7 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
     if (wait->known != NULL && ask_after > 0 && waited > ask_after) {
         find_leaders(wait, oob, over > FOLLOW_TIME, now);
     }
-    leads = 0 != wait->led && find_leader(wait) == own && now - wait->led > seconds_to_answer();
+    leads = 0 != wait->led_since && find_leader(wait) == own && now - wait->led_since > seconds_to_answer();
     is_over = over > 0 && (leads || (wait->known == NULL && over > FOLLOW_TIME));
     warns = leads && config->warn_after > 0 && waited > config->warn_after && !wait->warned;
     if (!is_over && !warns) {
@@ -339,10 +340,10 @@ static mscclpp_status_t check_wait(wait_t *wait)
     mca_coll_mscclpp_oob_t *oob;
     mscclpp_status_t status;
 
-    if (now - wait->looked < LOOK_EVERY) {
+    if (now - wait->looked_at < LOOK_EVERY) {
         return MSCCLPP_OK;
     }
-    wait->looked = now;
+    wait->looked_at = now;
     oob = mca_coll_mscclpp_oob_ensure(wait->module);
     if (oob == NULL) {
         return MSCCLPP_OK; /* no memory for messages: the all-reduce does not need them, and may still end */
@@ -389,7 +390,7 @@ static mscclpp_status_t await(wait_t *wait, const numbers_t *numbers)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
-    wait->started = wait->looked = mscclpp_now();
+    wait->started = wait->looked_at = mscclpp_now();
     while (!REQUEST_COMPLETE(numbers->request) && MSCCLPP_OK == status) {
         mca_coll_mscclpp_progress();
         status = check_wait(wait);
