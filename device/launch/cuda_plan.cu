@@ -13,7 +13,7 @@
  * mscclpp_dev_plan_run before they use it.
  */
 template <int DTYPE, int OP, bool WIDE>
-static __global__ void __launch_bounds__(WIDE ? MSCCLPP_DEV_WIDE_THREADS : MSCCLPP_DEV_MAX_THREADS, 1)
+static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
     plan_kernel(const __grid_constant__ mscclpp_dev_plan_args_t args)
 {
     __shared__ mscclpp_dev_plan_copy_t copy;

@@ -19,8 +19,7 @@ extern "C" {
 typedef struct {
     mscclpp_dev_kernel_t kernel;
     uint32_t nblocks;  /* 1 to MSCCLPP_DEV_MAX_BLOCKS, equal on all ranks */
-    uint32_t nthreads; /* a block, 1 to MSCCLPP_DEV_MAX_THREADS (MSCCLPP_KERNEL_PLAN_WIDE: MSCCLPP_DEV_WIDE_THREADS),
-                          equal on all ranks; on CUDA a multiple of 32 */
+    uint32_t nthreads; /* a block, 1 to MSCCLPP_DEV_MAX_THREADS, equal on all ranks; on CUDA a multiple of 32 */
     const void *args;  /* the structure that the kernel's identifier names */
 } mscclpp_dev_launch_t;
 

@@ -16,9 +16,6 @@
 #define MSCCLPP_DEV_MAX_BLOCKS 128
 #define MSCCLPP_DEV_MAX_THREADS 512
 
-/* The most threads of a block of MSCCLPP_KERNEL_PLAN_WIDE. */
-#define MSCCLPP_DEV_WIDE_THREADS 1024
-
 /* The most ranks for which a lingering kernel (types/linger.h) keeps peers' buffers or receives lists of blocks. */
 #define MSCCLPP_DEV_LINGER_PEERS 8
 
@@ -290,7 +287,7 @@ typedef enum {
     MSCCLPP_KERNEL_COLL_NODES,               /* args: mscclpp_dev_coll_nodes_args_t of device/types/coll_nodes.h */
     MSCCLPP_KERNEL_COLL_NODES_PACKETS,       /* args: mscclpp_dev_coll_nodes_args_t; one block */
     MSCCLPP_KERNEL_PLAN,                     /* args: mscclpp_dev_plan_args_t of device/types/plan.h */
-    MSCCLPP_KERNEL_PLAN_WIDE,                /* the same, for steps that move much; MSCCLPP_DEV_WIDE_THREADS at most */
+    MSCCLPP_KERNEL_PLAN_WIDE,                /* the same, for steps that move much */
     MSCCLPP_KERNEL_LAST
 } mscclpp_dev_kernel_t;
 

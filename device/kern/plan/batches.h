@@ -7,11 +7,8 @@
 
 #include "device/kern/plan/span.h"
 
-/*
- * Units of each operand that a thread loads before it uses the first, so that the latencies of the loads overlap. More
- * would not fit the registers of a thread of a wide kernel.
- */
-#define MSCCLPP_DEV_PLAN_BATCH 2u
+/* Units of each operand that a thread loads before it uses the first, so that the latencies of the loads overlap. */
+#define MSCCLPP_DEV_PLAN_BATCH 4u
 
 /*
  * Returns true if all items of the step consist of whole, aligned units, and none is cut off by the end of its block.

@@ -6,12 +6,8 @@
 
 #include "device/kern/plan/batches.h"
 
-/*
- * Sources of a unit that a thread asks for before it uses the first one. A thread of a wide kernel has registers for
- * fewer.
- */
+/* Sources of a unit that a thread asks for before it uses the first one. */
 #define MSCCLPP_DEV_PLAN_SOURCES 4u
-#define MSCCLPP_DEV_PLAN_WIDE_SOURCES 2u
 
 /*
  * Waits for a unit's packets from all sources, for plans in which packets also order other accesses. After this, this
@@ -42,29 +38,29 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_after_packets(mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * Returns a unit of all sources of a step, combined in their order. Takes `at_once` sources at a time, a constant of at
- * most MSCCLPP_DEV_PLAN_SOURCES: first tries all of them, and then again those whose packets have not arrived; plain
- * sources need no second try. If a wait fails, sets ctx->failed, and the value is arbitrary.
+ * Returns a unit of all sources of a step, combined in their order. Takes some sources at a time: first tries all of
+ * them, and then again those whose packets have not arrived; plain sources need no second try. If a wait fails, sets
+ * ctx->failed, and the value is arbitrary.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                                        const mscclpp_dev_plan_step_t *step,
                                                        const mscclpp_dev_plan_run_t *run, uint64_t first_byte,
-                                                       uint64_t unit, uint32_t at_once, bool hot, int dtype, int op)
+                                                       uint64_t unit, bool hot, int dtype, int op)
 {
     mscclpp_dev_vec_t values[MSCCLPP_DEV_PLAN_SOURCES];
     mscclpp_dev_plan_span_t span;
     mscclpp_dev_acc_t acc;
     uint32_t i, j;
 
-    for (i = 0; i < step->sources; i += at_once) {
+    for (i = 0; i < step->sources; i += MSCCLPP_DEV_PLAN_SOURCES) {
         const uint32_t left = step->sources - i;
-        const uint32_t count = left < at_once ? left : at_once;
+        const uint32_t count = left < MSCCLPP_DEV_PLAN_SOURCES ? left : MSCCLPP_DEV_PLAN_SOURCES;
         mscclpp_dev_wait_t wait = {0, 0};
         uint32_t missing = (1u << count) - 1, late = 0;
 
         do {
             MSCCLPP_DEV_UNROLL
-            for (j = 0; j < at_once; ++j) {
+            for (j = 0; j < MSCCLPP_DEV_PLAN_SOURCES; ++j) {
                 if ((missing >> j & 1) != 0) {
                     span = mscclpp_dev_plan_span(args, run, step->items + i + j, first_byte);
                     if (mscclpp_dev_plan_try_load(args, &span, unit, run->flag, &values[j])) {
@@ -76,7 +72,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_combine(mscclpp_dev_ctx_t *ctx, c
             }
         } while (missing != 0 && mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->names[late]));
         MSCCLPP_DEV_UNROLL
-        for (j = 0; j < at_once; ++j) {
+        for (j = 0; j < MSCCLPP_DEV_PLAN_SOURCES; ++j) {
             if (i + j == 0) {
                 mscclpp_dev_acc_set(&acc, dtype, values[0]);
             } else if (j < count) {
@@ -89,12 +85,12 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_combine(mscclpp_dev_ctx_t *ctx, c
 
 /*
  * Returns the value of a unit that a step stores: the unit of its only source, or the combination of all sources. If a
- * wait fails, sets ctx->failed, and the value is arbitrary. `at_once` is as in mscclpp_dev_plan_combine.
+ * wait fails, sets ctx->failed, and the value is arbitrary.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_value(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                                      const mscclpp_dev_plan_step_t *step,
                                                      const mscclpp_dev_plan_run_t *run, uint64_t first_byte,
-                                                     uint64_t unit, uint32_t at_once, bool hot, int dtype, int op)
+                                                     uint64_t unit, bool hot, int dtype, int op)
 {
     mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
 
@@ -104,7 +100,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_value(mscclpp_dev_ctx_t *ctx, con
         mscclpp_dev_plan_await_unit(ctx, args, &span, unit, run->flag, &value);
         return value;
     }
-    return mscclpp_dev_plan_combine(ctx, args, step, run, first_byte, unit, at_once, hot, dtype, op);
+    return mscclpp_dev_plan_combine(ctx, args, step, run, first_byte, unit, hot, dtype, op);
 }
 
 /*
@@ -139,8 +135,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
         if (args->orders != 0) {
             mscclpp_dev_plan_after_packets(ctx, args, step, run, slice.first_byte, unit);
         }
-        value = mscclpp_dev_plan_value(ctx, args, step, run, slice.first_byte, unit,
-                                       wide ? MSCCLPP_DEV_PLAN_WIDE_SOURCES : MSCCLPP_DEV_PLAN_SOURCES, hot, dtype, op);
+        value = mscclpp_dev_plan_value(ctx, args, step, run, slice.first_byte, unit, hot, dtype, op);
         if (ctx->failed) {
             return;
         }

@@ -156,8 +156,8 @@ static void choose_kernel(const plan_run_t *run, mscclpp_dev_launch_t *launch)
     const uint64_t units = run->chunk * plan->program.max_chunks / MSCCLPP_DEV_UNIT;
     const uint64_t enough_threads = (units > FEWEST_THREADS ? units : FEWEST_THREADS) + WARP - 1;
     const bool is_wide = units > (uint64_t)MSCCLPP_DEV_PLAN_NARROW_UNITS * narrow_threads;
-    const uint32_t limit = is_wide ? MSCCLPP_DEV_WIDE_THREADS : MSCCLPP_DEV_MAX_THREADS;
-    const uint32_t max_threads = plan->file->plan->threads < limit ? plan->file->plan->threads : limit;
+    const uint32_t threads = plan->file->plan->threads;
+    const uint32_t max_threads = threads < MSCCLPP_DEV_MAX_THREADS ? threads : MSCCLPP_DEV_MAX_THREADS;
 
     launch->kernel = is_wide ? MSCCLPP_KERNEL_PLAN_WIDE : MSCCLPP_KERNEL_PLAN;
     launch->nthreads = on_twin                        ? twin_threads
