@@ -69,6 +69,15 @@ cases_queued() {
     # Collectives other than all-reduce. The last one is seen.
     run_saying "queued:mapped:each" "exscan call [0-9]+: $said, blocks of up to [0-9]+ bytes, queued" 60 -n 3 \
         "${mapped[@]}" --mca mpi_yield_when_idle 1 "$bindir/test_mapped" --each
+    # Blocks that differ in size: all ranks know those of a reduce-scatter, and agree on others if the call is captured.
+    for name in allgatherv reduce_scatter alltoallv; do
+        run_saying "queued:mapped:$name" "$name call [0-9]+: $said, blocks of up to [0-9]+ bytes, queued" 60 -n 3 \
+            "${mapped[@]}" --mca mpi_yield_when_idle 1 "$bindir/test_mapped" --unequal
+    done
+    for name in gatherv alltoallv; do
+        run_saying "queued:small:$name" "$name call [0-9]+: packets, blocks of up to 160 bytes, queued" 60 -n 3 \
+            "${mapped[@]}" --mca mpi_yield_when_idle 1 "$bindir/test_mapped" --unequal --small
+    done
     run_saying "queued:mapped:graphs" "call [0-9]+: $said, 200000 bytes" 60 -n 2 "${mapped[@]}" "$bindir/test_graphs"
     run_never_saying "queued:mapped:off" 'call [0-9]+: zerocopy' 60 -n 2 "${mapped[@]}" \
         --mca coll_mscclpp_zerocopy 0 --mca mpi_yield_when_idle 1 "$bindir/test_mapped"

@@ -1,7 +1,7 @@
 /*
  * Queued calls by the buffers of all ranks: of persistent requests, started in a stream, in graphs, and all-reduces in
  * parts, and captured without a request. Buffers are freed, and new ones lie where they lay. --each: collectives other
- * than all-reduce.
+ * than all-reduce. --unequal: those whose blocks differ in size; --small: with blocks that are small.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +108,7 @@ static void in_parts(void)
     mq_stream_free(stream);
 }
 
-enum { ROOT = 1, BLOCK_ON_GPU = 400000 };
+enum { ROOT = 1, BLOCK_ON_GPU = 400000, SMALL_BLOCK = 40, RANKS_MAX = 64 };
 
 /* Elements of a block: too many for packets. */
 static int block = 70000;
@@ -127,6 +127,12 @@ typedef enum {
     ALLTOALL_IN_PLACE,
     SCAN,
     EXSCAN,
+    ALLGATHERV, /* the first whose blocks differ in size */
+    SUMS_OF_UNEQUAL,
+    GATHERV,
+    SCATTERV,
+    ALLTOALLV_IN_PLACE,
+    ALLTOALLV,
     KINDS
 } kind_t;
 
@@ -142,16 +148,45 @@ static const char *const names[KINDS] = {"allgather",
                                          "alltoall",
                                          "alltoall in place",
                                          "scan",
-                                         "exscan"};
+                                         "exscan",
+                                         "allgatherv",
+                                         "reduce_scatter",
+                                         "gatherv",
+                                         "scatterv",
+                                         "alltoallv in place",
+                                         "alltoallv"};
 
 typedef enum { ON_HOST, QUEUED, REQUEST } way_t;
+
+/* The lists of blocks that differ in size. */
+typedef struct {
+    int counts[RANKS_MAX], displs[RANKS_MAX];
+} lists_t;
+
+/*
+ * The blocks of the ranks or, of an all-to-all, those of this rank and each peer. Each rank has them in another order,
+ * with gaps between them.
+ */
+static void list_blocks(kind_t kind, lists_t *lists)
+{
+    const bool of_pairs = ALLTOALLV == kind || ALLTOALLV_IN_PLACE == kind;
+
+    for (int peer = 0; peer < mt_size; ++peer) {
+        lists->counts[peer] = block - block / 8 * ((of_pairs ? mt_rank + peer : peer) % 3);
+        lists->displs[peer] = (peer + mt_rank) % mt_size * block;
+    }
+}
 
 /* Makes a call of MPI on host memory, queues it, or makes its request. */
 static void serve(kind_t kind, way_t way, void *in, void *out, void *stream, MPIX_Mscclpp_request *request)
 {
     const bool swaps = ALLGATHER_IN_PLACE == kind || SUMS_IN_PLACE == kind || ALLTOALL_IN_PLACE == kind ||
-                       (REDUCE_IN_PLACE == kind && mt_rank == ROOT);
+                       ALLTOALLV_IN_PLACE == kind || (REDUCE_IN_PLACE == kind && mt_rank == ROOT);
     const void *from = swaps ? MPI_IN_PLACE : in;
+    lists_t lists;
+    const int *const counts = lists.counts, *const displs = lists.displs;
+
+    list_blocks(kind, &lists);
 
 #define SERVE(host_, mpix_, ...)                                                                                       \
     MT_MPI(ON_HOST == way  ? host_(__VA_ARGS__, MPI_COMM_WORLD)                                                        \
@@ -186,8 +221,23 @@ static void serve(kind_t kind, way_t way, void *in, void *out, void *stream, MPI
     case SCAN:
         SERVE(MPI_Scan, scan, from, out, block, MPI_INT, MPI_SUM);
         break;
-    default:
+    case EXSCAN:
         SERVE(MPI_Exscan, exscan, from, out, block, MPI_INT, MPI_SUM);
+        break;
+    case ALLGATHERV:
+        SERVE(MPI_Allgatherv, allgatherv, from, counts[mt_rank], MPI_INT, out, counts, displs, MPI_INT);
+        break;
+    case SUMS_OF_UNEQUAL:
+        SERVE(MPI_Reduce_scatter, reduce_scatter, from, out, counts, MPI_INT, MPI_SUM);
+        break;
+    case GATHERV:
+        SERVE(MPI_Gatherv, gatherv, from, counts[mt_rank], MPI_INT, out, counts, displs, MPI_INT, ROOT);
+        break;
+    case SCATTERV:
+        SERVE(MPI_Scatterv, scatterv, from, counts, displs, MPI_INT, out, counts[mt_rank], MPI_INT, ROOT);
+        break;
+    default:
+        SERVE(MPI_Alltoallv, alltoallv, from, counts, displs, MPI_INT, out, counts, displs, MPI_INT);
     }
 #undef SERVE
 }
@@ -253,20 +303,23 @@ static void each_by_turns(kind_t kind)
 
 int main(int argc, char **argv)
 {
-    const bool is_each = argc > 1 && 0 == strcmp(argv[1], "--each");
+    const bool is_unequal = argc > 1 && 0 == strcmp(argv[1], "--unequal");
+    const bool is_each = is_unequal || (argc > 1 && 0 == strcmp(argv[1], "--each"));
+    const bool is_small = argc > 2 && 0 == strcmp(argv[2], "--small");
 
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    MT_CHECK(mt_size <= RANKS_MAX, "%d ranks are too many", mt_size);
     if (mt_too_small(2) || mt_too_crowded(1)) { /* ranks that take turns on a GPU cannot queue */
         return MT_SKIPPED;
     }
-    block = mt_twin ? block : BLOCK_ON_GPU;
+    block = is_small ? SMALL_BLOCK : mt_twin ? block : BLOCK_ON_GPU;
     for (int life = 0; life < 3 && !is_each; ++life) {
         by_turns(100 * life);
     }
     if (!is_each) {
         in_parts();
     }
-    for (int kind = 0; kind < KINDS && is_each; ++kind) {
+    for (int kind = is_unequal ? ALLGATHERV : 0; kind < (is_unequal ? KINDS : ALLGATHERV) && is_each; ++kind) {
         each_by_turns((kind_t)kind);
     }
     return mt_finish();

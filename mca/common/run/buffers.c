@@ -1,5 +1,6 @@
 /* Exchanges and maps the user buffers of all ranks, for kernels that read and write peers' buffers directly. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "mca/common/base/clock.h"
 #include "mca/common/base/fiber.h"
@@ -159,25 +160,38 @@ void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use)
     }
 }
 
+/* Returns the places that a rank publishes in the current exchange. */
+static mscclpp_dev_runs_t *places_of(const mscclpp_group_t *group, int rank)
+{
+    return mscclpp_board_places(group->board, group->size, group->exchanges, rank);
+}
+
 /*
  * Waits only until a deadline, because the other ranks may capture no such call. Without memory for the result, this
  * rank still takes part in the exchange, because the others wait for it.
  */
 mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
-                                            bool willing, mscclpp_mapped_t **mapped_p)
+                                            const mscclpp_dev_runs_t *places, bool willing, mscclpp_mapped_t **mapped_p)
 {
     const double seconds = mscclpp_group_exchange_patience(runner->group), deadline = mscclpp_now() + seconds;
     mscclpp_mapped_t *mapped = calloc(1, sizeof(*mapped));
     bool all_met = false, all_mapped = false, own_mapped = false;
     mscclpp_status_t status;
+    int rank;
 
     *mapped_p = NULL;
     fill_entry(runner, mscclpp_group_begin_exchange(runner->group), in, out, willing && mapped != NULL);
+    if (places != NULL) {
+        memcpy(places_of(runner->group, runner->group->rank), places, (size_t)runner->group->size * sizeof(*places));
+    }
     status = mscclpp_group_meet_exchange_by(runner->group, "exchange of buffers", bytes, deadline, &all_met);
     if (status == MSCCLPP_OK && all_met) {
         /* Ranks may capture different calls, which need not be an error: each may be repeated in its turn. */
         own_mapped = mapped != NULL && mscclpp_group_all_pass_args(runner->group, runner->group->call_args) &&
                      map_all(runner, in, out, mapped->mappings, &mapped->count, mapped->peer_in, mapped->peer_out);
+        for (rank = 0; rank < runner->group->size && own_mapped && places != NULL; ++rank) {
+            mapped->place[rank] = places_of(runner->group, rank)[runner->group->rank];
+        }
         status = mscclpp_group_end_exchange_by(runner->group, "vote on mapped buffers", bytes, deadline, own_mapped,
                                                &all_mapped);
     }

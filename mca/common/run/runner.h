@@ -33,6 +33,8 @@ struct mscclpp_mapped {
     void *out;      /* this rank's output */
     const char *peer_in[MSCCLPP_DEV_MAX_RANKS]; /* all ranks' buffers, at the addresses for this rank's kernels */
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_dev_runs_t place[MSCCLPP_DEV_MAX_RANKS]; /* by rank: place of this rank's block in that rank's output, if
+                                                        blocks differ in size */
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
     int count; /* number of mappings */
 };
@@ -206,11 +208,15 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
  * mapped, or if the ranks pass different arguments. It is NULL, too, if a rank has not come. After that the group makes
  * no more such exchanges (group->gave_up).
  *
+ * `places` has for each rank the place of its block in this rank's output, for the result's `place`. NULL: blocks do
+ * not differ in size, or no peer writes to the output. Then it is NULL on all ranks.
+ *
  * The caller gives the result back by mscclpp_mapped_drop, and must not use the buffers for new operations after that.
  * Any thread may call mscclpp_mapped_drop at any time, because it does not call the GPU runtime.
  */
 mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
-                                            bool willing, mscclpp_mapped_t **mapped_p);
+                                            const mscclpp_dev_runs_t *places, bool willing,
+                                            mscclpp_mapped_t **mapped_p);
 void mscclpp_mapped_drop(mscclpp_mapped_t *mapped);
 
 /*

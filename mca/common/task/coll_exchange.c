@@ -1,7 +1,9 @@
 /* Exchanges between the hosts about the buffers of a collective, before its kernel or engines start. */
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 #include "mca/common/run/known.h"
 #include "mca/common/task/coll_task.h"
@@ -97,6 +99,25 @@ static void *shared_out(const mscclpp_coll_task_t *task)
     }
 }
 
+/* Returns true if peers need to know where their blocks belong in this rank's output. */
+static bool has_places(const mscclpp_coll_task_t *task)
+{
+    return task->args->varied && task->args->recv != NULL;
+}
+
+/* Writes by rank where the rank's block belongs in this rank's output. */
+static void write_places(const mscclpp_coll_task_t *task, mscclpp_dev_runs_t *places)
+{
+    int peer;
+
+    for (peer = 0; peer < task->team->group.size; ++peer) {
+        places[peer] = task->strided ? task->args->recv_runs[peer]
+                                     : (mscclpp_dev_runs_t){.offset = (int64_t)task->args->recv[peer].offset,
+                                                            .length = task->args->recv[peer].bytes,
+                                                            .count = 1};
+    }
+}
+
 /*
  * Publishes the handles of this rank's buffers for its peers. If blocks differ in size, also writes where each peer's
  * block belongs in the output, since only the receiver knows. Waits until all ranks have done so. If `willing` is
@@ -113,7 +134,6 @@ static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task, bool willing
      * exported.
      */
     bool exportable = willing && !(task->swaps && mscclpp_coll_packs(task));
-    int peer;
 
     mine->has_in = in != NULL;
     mine->has_out = out != NULL;
@@ -125,14 +145,9 @@ static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task, bool willing
         exportable = team->runner.gpu->export_memory(out, &mine->out) == MSCCLPP_OK;
     }
     mine->exportable = exportable;
-    for (peer = 0; peer < team->group.size && task->args->varied && task->args->recv != NULL; ++peer) {
-        mscclpp_dev_runs_t *place =
-            &mscclpp_board_places(team->group.board, team->group.size, team->group.exchanges, team->group.rank)[peer];
-
-        *place = task->strided ? task->args->recv_runs[peer]
-                               : (mscclpp_dev_runs_t){.offset = (int64_t)task->args->recv[peer].offset,
-                                                      .length = task->args->recv[peer].bytes,
-                                                      .count = 1};
+    if (has_places(task)) {
+        write_places(
+            task, mscclpp_board_places(team->group.board, team->group.size, team->group.exchanges, team->group.rank));
     }
     return mscclpp_group_meet_exchange(&team->group, "exchange of buffers", task->largest);
 }
@@ -162,8 +177,8 @@ static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_ma
 
 /*
  * Returns where this rank's block belongs in the output of a peer. If it is the only block there, that is the start.
- * Otherwise, if blocks differ in size, it is the place that the peer has written to the board. If all blocks have one
- * size, it follows from the number of this rank.
+ * Otherwise, if blocks differ in size, it is the place that the peer has published with its buffers. If all blocks have
+ * one size, it follows from the number of this rank.
  */
 static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
 {
@@ -173,6 +188,9 @@ static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
     if (task->pattern == MSCCLPP_DEV_BCAST || task->pattern == MSCCLPP_DEV_SCATTER ||
         MSCCLPP_DEV_COMBINES(task->pattern)) {
         return place;
+    }
+    if (task->args->varied && task->mapped != NULL) {
+        return task->mapped->place[peer];
     }
     if (task->args->varied) {
         return mscclpp_board_places(team->group.board, team->group.size, team->group.exchanges, peer)[team->group.rank];
@@ -276,12 +294,44 @@ mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool wil
     return status;
 }
 
+/* Waits only until a deadline, as mscclpp_runner_map_buffers does, because the other ranks may capture no such call. */
+mscclpp_status_t mscclpp_coll_agree_size_by(mscclpp_coll_task_t *task)
+{
+    mscclpp_group_t *group = &task->team->group;
+    const double deadline = mscclpp_now() + mscclpp_group_exchange_patience(group);
+    mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(group);
+    mscclpp_status_t status;
+    bool all_met = false;
+    int rank;
+
+    mine->call_args = group->call_args;
+    mscclpp_group_write_sizes(group, MSCCLPP_BOARD_SIZES(task->args->largest_block, MSCCLPP_BOARD_NO_RUNS));
+    status = mscclpp_group_meet_exchange_by(group, "exchange of sizes", task->largest, deadline, &all_met);
+    if (status != MSCCLPP_OK || !all_met || !mscclpp_group_all_pass_args(group, group->call_args)) {
+        return status;
+    }
+    for (rank = 0; rank < group->size; ++rank) {
+        const uint64_t theirs = MSCCLPP_BOARD_LARGEST(mscclpp_group_exchanged_sizes(group, rank));
+
+        task->largest = theirs > task->largest ? theirs : task->largest;
+    }
+    /* Blocks that are all empty stay a call of unknown size, which has a kernel in any case. */
+    task->knows_largest = task->largest > 0;
+    return MSCCLPP_OK;
+}
+
 mscclpp_status_t mscclpp_coll_map_buffers(mscclpp_coll_task_t *task)
 {
     const bool packs = mscclpp_coll_packs(task);
+    mscclpp_dev_runs_t places[MSCCLPP_DEV_MAX_RANKS];
 
+    memset(places, 0, sizeof(places));
+    if (has_places(task)) {
+        write_places(task, places);
+    }
     return mscclpp_runner_map_buffers(&task->team->runner, packs ? NULL : shared_in(task),
-                                      packs ? NULL : shared_out(task), task->largest, !packs, &task->mapped);
+                                      packs ? NULL : shared_out(task), task->largest,
+                                      task->args->varied ? places : NULL, !packs, &task->mapped);
 }
 
 void mscclpp_coll_use_mapped(mscclpp_coll_task_t *task)

@@ -20,10 +20,10 @@ static bool can_queue(const mscclpp_coll_task_t *task)
             mscclpp_dev_supports(args->dtype, args->op, task->team->group.on_twin));
 }
 
-/* Returns true if the ranks do not know the size of the largest block. */
+/* Returns true if the ranks do not know the size of the largest block. Equal on all ranks. */
 static bool has_unknown_size(const mscclpp_coll_task_t *task)
 {
-    return task->args->varied && !task->args->is_size_known;
+    return !task->knows_largest;
 }
 
 /* Returns the arguments on which all ranks agree. If each rank knows only its own blocks, the bytes are left out. */
@@ -88,15 +88,30 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, bool may_wait
 
 /*
  * Returns true if the kernel of the call may use the buffers of all ranks. Equal on all ranks. A reduce-scatter in
- * place would need memory of its own, and is left to the scratch.
+ * place would need memory of its own, and is left to the scratch. So is a call whose largest block the ranks do not
+ * know, because small blocks go by packets.
  */
 static bool may_map(const mscclpp_coll_task_t *task)
 {
     const mscclpp_team_t *team = task->team;
     const bool needs_memory = task->args->said_in_place && task->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
 
-    return team->fabric == NULL && team->group.size > 1 && team->protocol.zerocopy != 0 && !task->args->varied &&
+    return team->fabric == NULL && team->group.size > 1 && team->protocol.zerocopy != 0 && !has_unknown_size(task) &&
            !needs_memory;
+}
+
+/* Returns true if the hosts may exchange what the kernel needs: the call is captured, and ranks come to such calls. */
+static bool may_exchange(const mscclpp_coll_task_t *task)
+{
+    const mscclpp_team_t *team = task->team;
+
+    return task->args->may_wait && team->runner.is_recording && !team->group.gave_up;
+}
+
+/* Returns true if all ranks agree on the size of the largest block first. Equal on all ranks. */
+static bool may_agree_on_size(const mscclpp_coll_task_t *task)
+{
+    return has_unknown_size(task) && may_exchange(task) && task->team->fabric == NULL && task->team->group.size > 1;
 }
 
 /*
@@ -204,8 +219,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
     task.stream = stream;
     team->runner.is_recording = team->runner.gpu->is_capturing(stream);
     task.mapped = args->mapped;
-    task.may_map =
-        args->mapped != NULL || (args->may_wait && team->runner.is_recording && !team->group.gave_up && may_map(&task));
+    task.may_map = args->mapped != NULL || (may_exchange(&task) && may_map(&task));
     if (team->group.broken) {
         mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->group.oob.label,
                       team->group.collective, (unsigned long long)args->call);
@@ -227,7 +241,11 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
     mscclpp_runner_release_mappings(&team->runner, false);
     by_plan = describe_queued_by_plan(&task);
     has_plan = mscclpp_by_plan_can_enqueue(team, &by_plan);
-    if (!has_plan) {
+    if (may_agree_on_size(&task)) {
+        status = mscclpp_coll_agree_size_by(&task);
+        task.may_map = may_exchange(&task) && may_map(&task);
+    }
+    if (status == MSCCLPP_OK && !has_plan) {
         status = grow_and_choose(&task, args->may_wait);
         if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
             return status;

@@ -29,6 +29,7 @@ typedef struct {
      * this rank only.
      */
     uint64_t largest;
+    bool knows_largest; /* in a queued call: all ranks know it; equal on all ranks */
     const char *in;
     char *out;
     void *in_stand_in; /* device memory that replaces the caller's buffer; NULL: the buffer itself is used */
@@ -123,6 +124,13 @@ mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count);
  * values.
  */
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
+
+/*
+ * Sets `largest` and `knows_largest` of a call that all ranks capture. Does not set them, equally on all ranks, if the
+ * ranks capture different calls, or if one does not come within some seconds. After that group->gave_up is set. The
+ * status is an error only if a rank has failed.
+ */
+mscclpp_status_t mscclpp_coll_agree_size_by(mscclpp_coll_task_t *task);
 
 /*
  * Maps the peers' buffers and sets `peer_in`, `peer_out` and `place`. Collective. *mapped_p is equal on all ranks. It

@@ -91,9 +91,9 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     blocks->coll.root = (uint32_t)task->root;
     blocks->coll.in_place = task->in_place;
     blocks->largest_block = task->largest;
-    blocks->varied = !task->args->varied                          ? MSCCLPP_DEV_SAME
-                     : task->queued && !task->args->is_size_known ? MSCCLPP_DEV_UNSIZED
-                                                                  : MSCCLPP_DEV_VARIED;
+    blocks->varied = !task->args->varied                    ? MSCCLPP_DEV_SAME
+                     : task->queued && !task->knows_largest ? MSCCLPP_DEV_UNSIZED
+                                                            : MSCCLPP_DEV_VARIED;
     for (peer = 0; peer < task->team->group.size && task->args->varied; ++peer) {
         blocks->send[peer] = mscclpp_coll_send_block(task, peer);
         blocks->recv[peer] = mscclpp_coll_recv_block(task, peer);
@@ -466,6 +466,7 @@ void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, con
             (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
     }
     task->largest = args->varied ? args->largest_block : task->bytes;
+    task->knows_largest = !args->varied || args->is_size_known;
     task->may_map = args->early && team->fabric == NULL && team->group.size > 1 && team->protocol.zerocopy != 0;
     team->group.call = args->call;
     team->group.collective = mscclpp_coll_name(args->coll);

@@ -434,7 +434,8 @@ mscclpp_status_t mscclpp_allreduce_map_buffers(mscclpp_team_t *team, const msccl
     team->group.call_args = mscclpp_board_pack_args(MSCCLPP_COLL_LAST, 0, task.bytes, args->dtype, args->op);
     if (task.may_map && task.choice.algo->maps_buffers) {
         mscclpp_runner_release_mappings(&team->runner, false);
-        status = mscclpp_runner_map_buffers(&team->runner, args->sendbuf, args->recvbuf, task.bytes, true, mapped_p);
+        status =
+            mscclpp_runner_map_buffers(&team->runner, args->sendbuf, args->recvbuf, task.bytes, NULL, true, mapped_p);
     }
     if (status == MSCCLPP_OK && *mapped_p == NULL && mscclpp_team_wants_more_queued(team, task.bytes)) {
         status = mscclpp_team_grow(team, task.bytes, false);

@@ -104,7 +104,7 @@ static mscclpp_status_t use_mapped(mscclpp_task_t *task, mscclpp_select_input_t 
     int rank;
 
     if (task->mapped == NULL) {
-        status = mscclpp_runner_map_buffers(&team->runner, task->in, task->out, task->bytes, true, &task->mapped);
+        status = mscclpp_runner_map_buffers(&team->runner, task->in, task->out, task->bytes, NULL, true, &task->mapped);
     }
     if (status == MSCCLPP_OK && task->mapped == NULL) {
         task->may_map = false;
