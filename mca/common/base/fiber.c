@@ -417,8 +417,10 @@ void mscclpp_fiber_drain(void)
 {
     mscclpp_fiber_t *fiber = __atomic_exchange_n(&spare, NULL, __ATOMIC_ACQUIRE);
 
-    while (fiber != NULL) {
+    if (fiber != NULL) {
         destroy_fiber(fiber);
-        fiber = take_kept();
+    }
+    while ((fiber = take_kept()) != NULL) {
+        destroy_fiber(fiber);
     }
 }
