@@ -123,9 +123,7 @@ mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_arg
     team->group.call = args->call;
     team->group.collective = "plan";
     if (team->group.broken) {
-        mscclpp_error("%s: call %llu of plan %s: the communicator failed in an earlier call", team->group.oob.label,
-                      (unsigned long long)args->call, args->name);
-        return MSCCLPP_ERR_PEER;
+        return mscclpp_team_refuse_call(team, args->call);
     }
     /*
      * The conditions are equal on all ranks, so all of them refuse the call. Types with padding cannot be copied as

@@ -221,9 +221,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
     task.mapped = args->mapped;
     task.may_map = args->mapped != NULL || (may_exchange(&task) && may_map(&task));
     if (team->group.broken) {
-        mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->group.oob.label,
-                      team->group.collective, (unsigned long long)args->call);
-        return MSCCLPP_ERR_PEER;
+        return mscclpp_team_refuse_call(team, args->call);
     }
     if (!can_queue(&task)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;

@@ -537,9 +537,7 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
 
     mscclpp_coll_init_task(&task, team, args);
     if (team->group.broken) {
-        mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->group.oob.label,
-                      team->group.collective, (unsigned long long)args->call);
-        return MSCCLPP_ERR_PEER;
+        return mscclpp_team_refuse_call(team, args->call);
     }
     if (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->group.on_twin)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;

@@ -339,9 +339,7 @@ static mscclpp_status_t serve_call(mscclpp_task_t *task)
 
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
     if (team->group.broken) {
-        mscclpp_error("%s: all-reduce call %llu: the communicator failed in an earlier call", team->group.oob.label,
-                      (unsigned long long)task->args->call);
-        return MSCCLPP_ERR_PEER;
+        return mscclpp_team_refuse_call(team, task->args->call);
     }
     if (task->app_stream == NULL) {
         mscclpp_linger_note_call(&team->runner);

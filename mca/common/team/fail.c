@@ -1,5 +1,6 @@
-/* Marks a team as broken. */
+/* Marks a team as broken, and refuses its later calls. */
 #include "mca/common/base/fiber.h"
+#include "mca/common/base/log.h"
 #include "mca/common/team/parts.h"
 
 /*
@@ -32,4 +33,11 @@ mscclpp_status_t mscclpp_team_fail_call(mscclpp_team_t *team, uint64_t call, con
     team->group.call = call;
     team->group.collective = collective;
     return mscclpp_team_fail(team, status);
+}
+
+mscclpp_status_t mscclpp_team_refuse_call(const mscclpp_team_t *team, uint64_t call)
+{
+    mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->group.oob.label,
+                  team->group.collective, (unsigned long long)call);
+    return MSCCLPP_ERR_PEER;
 }

@@ -104,6 +104,12 @@ mscclpp_status_t mscclpp_team_fail_call(mscclpp_team_t *team, uint64_t call, con
                                         mscclpp_status_t status, bool told);
 
 /*
+ * Logs that a broken team refuses a call of the collective group.collective, and returns what the call returns. Every
+ * later call of such a team does only this.
+ */
+mscclpp_status_t mscclpp_team_refuse_call(const mscclpp_team_t *team, uint64_t call);
+
+/*
  * renew.c: reserves `epochs` more packet flags. If they would exceed the limit, all ranks meet, clear their packet
  * areas and start flags again at 0. All ranks call this function at the same point. `stream` is the stream of the
  * team's kernels; NULL: the runner's stream, which the function then takes if the task has none. After an error the

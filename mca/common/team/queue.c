@@ -179,9 +179,7 @@ mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t cal
     team->group.collective = "barrier";
     team->last_algorithm = "barrier";
     if (team->group.broken) {
-        mscclpp_error("%s: barrier call %llu: the communicator failed in an earlier call", team->group.oob.label,
-                      (unsigned long long)call);
-        return MSCCLPP_ERR_PEER;
+        return mscclpp_team_refuse_call(team, call);
     }
     /* Failures of earlier queued operations are found and reported here, because no host waits for those. */
     status = mscclpp_team_check_kernels(team);
