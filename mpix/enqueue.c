@@ -108,7 +108,7 @@ int MPIX_Mscclpp_reduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count co
     return MPIX_PLAIN(code, comm, count, MPI_Reduce(sendbuf, recvbuf, (int)count, datatype, op, root, comm));
 }
 
-/* Casts the count to int for MPI's own call. That is safe, because MPIX_PLAIN has refused larger counts before. */
+/* The cast is safe: MPIX_PLAIN makes the call only if the count fits into an int. */
 int MPIX_Mscclpp_reduce_scatter_block_enqueue(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
                                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream)
 {

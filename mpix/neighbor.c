@@ -6,8 +6,8 @@
 typedef mca_coll_mscclpp_queue_call_t call_t;
 
 /*
- * Casts both counts, which MPIX_PLAIN has checked before by the larger one. Both are in the call, because a
- * neighbourhood collective is never in place.
+ * The casts are safe: MPIX_PLAIN makes the call only if the larger of the two counts fits into an int. Both counts are
+ * in the described call, because a neighbourhood collective is never in place.
  */
 int MPIX_Mscclpp_neighbor_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                                             void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
@@ -24,7 +24,7 @@ int MPIX_Mscclpp_neighbor_allgather_enqueue(const void *sendbuf, MPI_Count sendc
         MPI_Neighbor_allgather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
-/* Checks the count of the send side only, because the receive counts already are ints. */
+/* The call has only the count of the send side to check, because the receive counts already are ints. */
 int MPIX_Mscclpp_neighbor_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                                              void *recvbuf, const int recvcounts[], const int displs[],
                                              MPI_Datatype recvtype, MPI_Comm comm, void *stream)
@@ -40,7 +40,7 @@ int MPIX_Mscclpp_neighbor_allgatherv_enqueue(const void *sendbuf, MPI_Count send
         MPI_Neighbor_allgatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm));
 }
 
-/* Checks both counts before the casts, as in MPIX_Mscclpp_neighbor_allgather_enqueue. */
+/* The casts are safe: MPIX_PLAIN makes the call only if the larger of the two counts fits into an int. */
 int MPIX_Mscclpp_neighbor_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                                            void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
                                            void *stream)

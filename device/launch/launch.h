@@ -42,7 +42,9 @@ size_t mscclpp_dev_dtype_true_extent(mscclpp_dtype_t dtype);
  */
 typedef struct mscclpp_dev_twin_queue mscclpp_dev_twin_queue_t;
 
-/* Makes an empty queue without threads. Returns 0, or an errno value; *queue_p is then not set. */
+/*
+ * Makes an empty queue without threads. Returns 0, or an errno value after an error, which leaves *queue_p unchanged.
+ */
 int mscclpp_dev_twin_queue_create(mscclpp_dev_twin_queue_t **queue_p);
 
 /*

@@ -316,7 +316,7 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
-/* Workers are started for the first job (ensure_workers). */
+/* Starts no worker: `append` starts as many as each job needs. */
 int mscclpp_dev_twin_queue_create(mscclpp_dev_twin_queue_t **queue_p)
 {
     mscclpp_dev_twin_queue_t *queue = calloc(1, sizeof(*queue));

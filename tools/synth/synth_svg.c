@@ -18,7 +18,7 @@ enum {
     THICKEST = 6  /* width of the thickest arrow; the line below the panels names it */
 };
 
-enum { PANELS_IN_ROW = 4 };
+enum { PANELS_IN_ROW = 4, NODE_COLOURS = 4 };
 
 /* Colours of arrows. draw_arrow tells them apart by their first digit. */
 #define PUT_COLOUR "#3070b0"  /* the chunk replaces the receiver's value */
@@ -73,18 +73,19 @@ static void draw_arrow(FILE *out, const synth_topology_t *topology, int from, in
                                : "link");
 }
 
-/* Draws the ranks as numbered dots, in the colour of their node. There are four colours, which repeat. */
+/* Draws the ranks as numbered dots, in the colour of their node. The colours repeat. */
 static void draw_ranks(FILE *out, const synth_topology_t *topology)
 {
-    static const char *const colours[] = {"#e8eef6", "#f6eee0", "#e6f4e8", "#f2e6f4"};
+    static const char *const colours[NODE_COLOURS] = {"#e8eef6", "#f6eee0", "#e6f4e8", "#f2e6f4"};
 
     for (int rank = 0; rank < topology->ranks; ++rank) {
         double x, y;
 
         dot_position(topology, rank, &x, &y);
         fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"%s\" stroke=\"#444444\"/>", x, y, DOT,
-                colours[topology->node_of[rank] % 4]);
-        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%d</text>\n", x, y + 4, rank);
+                colours[topology->node_of[rank] % NODE_COLOURS]);
+        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%d</text>\n", x,
+                y + 4 /* the baseline: the digits are then centred in the dot */, rank);
     }
 }
 

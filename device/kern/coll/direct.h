@@ -17,19 +17,22 @@
 #include "device/kern/coll/direct_rows.h"
 #include "device/lib/reduce.h"
 
-/* Returns true if the kernel's first `sources` sources and all its targets are aligned to whole units. */
+/*
+ * Returns true if the kernel's first `sources` sources and all its targets are at multiples of MSCCLPP_DEV_UNIT. NULL,
+ * the target of a rank without a result, counts as aligned. Does not look at `home`.
+ */
 MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *args, uint32_t sources)
 {
-    uintptr_t bits = 0;
+    uintptr_t all_addresses = 0; /* combined by OR */
     uint32_t i;
 
     for (i = 0; i < sources; ++i) {
-        bits |= (uintptr_t)args->from[i];
+        all_addresses |= (uintptr_t)args->from[i];
     }
     for (i = 0; i < args->count; ++i) {
-        bits |= (uintptr_t)args->to[i];
+        all_addresses |= (uintptr_t)args->to[i];
     }
-    return bits % MSCCLPP_DEV_UNIT == 0;
+    return all_addresses % MSCCLPP_DEV_UNIT == 0;
 }
 
 /* Copies part `thread` of `threads` of a block, as mscclpp_dev_coll_copy_units does, or by rows. */

@@ -111,7 +111,10 @@ typedef enum {
     MSCCLPP_COLL_BY_ENGINES,  /* copy engines on mapped user buffers, and no kernel */
     MSCCLPP_COLL_BY_SCRATCH,  /* tiles through the scratch, for buffers that cannot be mapped */
     MSCCLPP_COLL_BY_LAST,
-    /* Algorithms between nodes. Only rules for several nodes can name them. */
+    /*
+     * Algorithms between nodes. Parameters, and rules for several nodes, can name them. On one node, a parameter that
+     * names one has no effect.
+     */
     MSCCLPP_COLL_BY_NODES = MSCCLPP_COLL_BY_LAST, /* tiles */
     MSCCLPP_COLL_BY_NODES_PACKETS,                /* packets, from each node to all others at once */
     MSCCLPP_COLL_BY_NODES_ROUNDS,                 /* packets, in rounds (device/lib/nodes_rounds.h) */
@@ -132,7 +135,10 @@ const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo);
 #define MSCCLPP_COLL_STAGE (-2)
 int mscclpp_coll_algo_find(const char *name);
 
-/* Returns what mscclpp_coll_algo_find returns, and finds algorithms between nodes as well. */
+/*
+ * Returns the algorithm within a node or between nodes that has this name, MSCCLPP_COLL_STAGE for "stage", or
+ * MSCCLPP_COLL_AUTO for any other text.
+ */
 int mscclpp_coll_algo_find_any(const char *name);
 
 /* The largest radix of rounds between nodes that is tried. Larger radices save few rounds, and send many messages. */

@@ -45,23 +45,24 @@ uint64_t mscclpp_group_exchanged_sizes(const mscclpp_group_t *group, int rank)
 
 /*
  * A rank's word is 2 * the number of the exchange, + 1 if the rank votes yes. So one word says both that the rank has
- * voted and how.
+ * voted and how. A peer cannot overwrite its vote before this rank has read it: it votes again only in a later
+ * exchange, after a meeting to which this rank comes after reading.
  */
-mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool yes,
-                                            bool *all_p)
+mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool own_vote,
+                                            bool *all_yes_p)
 {
     mscclpp_board_line_t *own_line = &group->board[group->rank];
     mscclpp_status_t status;
     bool all_said_yes = true;
     int rank;
 
-    mscclpp_board_store(&own_line->voted, group->exchanges * 2 + yes);
+    mscclpp_board_store(&own_line->voted, group->exchanges * 2 + own_vote);
     status = mscclpp_group_wait_words(group, what, bytes, &own_line->voted, group->exchanges * 2);
     for (rank = 0; rank < group->size && status == MSCCLPP_OK; ++rank) {
         all_said_yes = all_said_yes && mscclpp_board_load(&group->board[rank].voted) % 2 != 0;
     }
     if (status == MSCCLPP_OK) {
-        *all_p = all_said_yes;
+        *all_yes_p = all_said_yes;
     }
     return status;
 }
@@ -141,14 +142,14 @@ mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const ch
 }
 
 mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
-                                               double deadline, bool yes, bool *all_p)
+                                               double deadline, bool own_vote, bool *all_yes_p)
 {
     mscclpp_board_line_t *own_line = &group->board[group->rank];
     mscclpp_status_t status;
     bool all_said_yes = true;
     int rank;
 
-    mscclpp_board_store(&own_line->voted, group->exchanges * 2 + yes);
+    mscclpp_board_store(&own_line->voted, group->exchanges * 2 + own_vote);
     status = wait_by(group, what, bytes, deadline, &own_line->voted, group->exchanges * 2);
     for (rank = 0; rank < group->size && status == MSCCLPP_OK; ++rank) {
         all_said_yes = all_said_yes && mscclpp_board_load(&group->board[rank].voted) % 2 != 0;
@@ -159,7 +160,7 @@ mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const cha
      */
     group->gave_up =
         status == MSCCLPP_OK && !end_once(group, have_all_reached(group, &own_line->voted, group->exchanges * 2));
-    *all_p = status == MSCCLPP_OK && !group->gave_up && all_said_yes;
+    *all_yes_p = status == MSCCLPP_OK && !group->gave_up && all_said_yes;
     return status;
 }
 

@@ -342,11 +342,16 @@ void mscclpp_group_give_slot(mscclpp_group_t *group);
  * 1. mscclpp_group_begin_exchange returns this rank's set of handles, which the caller fills in.
  * 2. mscclpp_group_meet_exchange publishes that set and waits for the sets of all ranks. From then on, until the end of
  *    the exchange, mscclpp_group_exchanged returns them.
- * 3. mscclpp_group_end_exchange takes a vote: *all_p becomes true if all ranks passed `yes`.
+ * 3. mscclpp_group_end_exchange takes a vote: *all_yes_p becomes true if the vote of all ranks is yes, and false
+ *    otherwise. After an error it is unchanged.
+ *
+ * `what` and `bytes` are for messages, as in mscclpp_group_wait_init.
  */
 mscclpp_board_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group);
 mscclpp_status_t mscclpp_group_meet_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes);
 const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *group, int rank);
+mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool own_vote,
+                                            bool *all_yes_p);
 
 /*
  * In place of handles, ranks may exchange one word each, which takes one cache line of each peer. A rank writes its
@@ -354,19 +359,17 @@ const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *gr
  */
 void mscclpp_group_write_sizes(mscclpp_group_t *group, uint64_t sizes);
 uint64_t mscclpp_group_exchanged_sizes(const mscclpp_group_t *group, int rank);
-mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool yes,
-                                            bool *all_p);
 
 /*
  * Take the last two steps of an exchange to which ranks need not come. No rank waits for longer than until `deadline`,
- * a time of mscclpp_now. If a rank has not come or voted at the deadline, *met_p or *all_p is false on all ranks,
+ * a time of mscclpp_now. If a rank has not come or voted at the deadline, *met_p or *all_yes_p is false on all ranks,
  * including ranks that come later. group->gave_up is then set: no further exchange of this kind may begin. Arguments
- * are not compared. The status is an error only if a rank has failed; *met_p or *all_p is then false.
+ * are not compared. The status is an error only if a rank has failed; *met_p or *all_yes_p is then false.
  */
 mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                                 double deadline, bool *met_p);
 mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
-                                               double deadline, bool yes, bool *all_p);
+                                               double deadline, bool own_vote, bool *all_yes_p);
 
 /* Returns the number of seconds that ranks give one another in an exchange to which ranks need not come. */
 double mscclpp_group_exchange_patience(const mscclpp_group_t *group);

@@ -249,7 +249,10 @@ void mscclpp_sim_tell_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *acto
 void mscclpp_sim_meet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor);
 /* How two accesses are ordered. WEAK: they are ordered only by packets. */
 typedef enum { MSCCLPP_SIM_UNORDERED, MSCCLPP_SIM_WEAK, MSCCLPP_SIM_ORDERED } mscclpp_sim_order_t;
-/* Returns how an earlier access of a cell is ordered before an access that `thread` of the actor makes now. */
+/*
+ * Returns how an earlier access of a cell, or an earlier wait on a channel, is ordered before the one that `thread` of
+ * the actor makes now.
+ */
 mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
                                       mscclpp_sim_thread_t thread);
 

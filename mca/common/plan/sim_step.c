@@ -30,27 +30,29 @@ static bool is_wait_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *b
 }
 
 /*
- * Reports a race if nothing orders this wait after the last wait of another block on channel `i`, because either block
- * may then take the other's signal.
+ * Reports a race if the channel's last wait was another block's and nothing orders this one after it: either block may
+ * then take the other's signal. Records this wait as the last one. `position` is that of the channel in the operation's
+ * list. A channel is handled by one thread, so the map is MSCCLPP_SIM_ALONE.
  */
-static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op, uint32_t i,
-                         mscclpp_sim_inbox_t *inbox)
+static void note_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op, uint32_t position,
+                        mscclpp_sim_inbox_t *inbox)
 {
-    char other[160];
+    const mscclpp_sim_thread_t waiter = {position, MSCCLPP_SIM_ALONE};
+    const bool is_after_others = inbox->waited > 0 && inbox->last_wait.agent != block->actor.agent;
+    char other_text[160];
 
-    if (inbox->waited > 0 && inbox->last_wait.agent != block->actor.agent &&
-        mscclpp_sim_order(&block->actor, &inbox->last_wait, (mscclpp_sim_thread_t){i, MSCCLPP_SIM_ALONE}) ==
-            MSCCLPP_SIM_UNORDERED) {
+    if (is_after_others && mscclpp_sim_order(&block->actor, &inbox->last_wait, waiter) == MSCCLPP_SIM_UNORDERED) {
         ++sim->races;
         mscclpp_plan_add_finding(
             sim->report, MSCCLPP_PLAN_RACE, "two-waiters",
             mscclpp_sim_place_of(sim, block->actor.agent, block->actor.clock),
             "it waits on %s channel %u, as does %s; nothing says which of the two gets which signal",
-            mscclpp_plan_channel_name(op->channel_type), op->channels[i],
-            mscclpp_sim_actor_text(sim, inbox->last_wait.agent, inbox->last_wait.clock, other, sizeof(other)));
+            mscclpp_plan_channel_name(op->channel_type), op->channels[position],
+            mscclpp_sim_actor_text(sim, inbox->last_wait.agent, inbox->last_wait.clock, other_text,
+                                   sizeof(other_text)));
     }
     inbox->last_wait = (mscclpp_sim_access_t){
-        .agent = block->actor.agent, .clock = block->actor.clock, .position = i, .map = MSCCLPP_SIM_ALONE};
+        .agent = block->actor.agent, .clock = block->actor.clock, .position = position, .map = waiter.map};
 }
 
 /*
@@ -63,7 +65,7 @@ static void take_signals(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
         mscclpp_sim_inbox_t *inbox = &sim->ranks[block->rank].inboxes[op->channel_type][op->channels[i]];
         mscclpp_sim_signal_t signal = inbox->signals[inbox->first];
 
-        check_waiter(sim, block, op, i, inbox);
+        note_waiter(sim, block, op, i, inbox);
         inbox->first = (inbox->first + 1) % inbox->capacity;
         --inbox->count;
         ++inbox->waited;

@@ -111,12 +111,17 @@ mscclpp_status_t mscclpp_user_share_free(mscclpp_user_t *user, mscclpp_user_shar
 void mscclpp_user_share_drop(mscclpp_user_t *user, mscclpp_user_share_t *share);
 
 /*
- * user.c: takes a vote. Collective. Returns MSCCLPP_OK if no rank failed, and otherwise the error of the first rank
- * that failed, on all ranks. All other ranks log which rank failed. `what` describes the attempt in that message.
+ * user.c: takes a vote. Collective. Returns MSCCLPP_OK if no rank failed. Otherwise returns the error of one rank on
+ * all ranks: of the first that failed for a reason of its own or, if there is none, of the first that failed. All other
+ * ranks log which rank that is; the rank itself has logged its error before. `what` begins the message, such as "memory
+ * is freed". If the vote itself fails, returns its error, which is logged.
  */
 mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t own_status, const char *what);
 
-/* Copies `size` bytes to device memory, and waits for the end of the copy. Returns the error of the GPU runtime. */
+/*
+ * Copies `size` bytes of host memory to device memory, and waits for the end of the copy. Returns the error of the GPU
+ * runtime.
+ */
 mscclpp_status_t mscclpp_user_upload(const mscclpp_user_t *user, void *to, const void *from, size_t size);
 
 /* Fills in the structure by which a kernel gives up a wait and reports errors. */

@@ -1,5 +1,6 @@
 /*
- * The parts that all objects of a team share: words for kernels and the host, votes, reports, and the end of the team.
+ * The parts that all objects of a team share: words for kernels and the host, votes, copies to the device, and reports
+ * of kernels. The end of a team is in end.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -484,6 +484,7 @@ void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_mov
     synth_moves_merge(layout, moves);
 }
 
+/* In the order of the steps, so that no chunk waits behind one that arrives in a later step. */
 void synth_moves_unpack(const synth_layout_t *layout, int rank, synth_moves_t *moves)
 {
     for (int chunk = 0; chunk < layout->count; ++chunk) {

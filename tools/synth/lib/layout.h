@@ -102,8 +102,8 @@ void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_m
 void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves);
 
 /*
- * Adds a move for each chunk whose last place is a slot: from the slot to its place in the output. Only with packets
- * and in pipelines, where every send has a slot.
+ * Adds a move for each chunk that arrives in a slot and belongs to the rank's output: from the slot to its place there.
+ * The layout must be one for packets or for a pipeline, in which every send has a slot.
  */
 void synth_moves_unpack(const synth_layout_t *layout, int rank, synth_moves_t *moves);
 

@@ -26,13 +26,13 @@ enum {
 
 /* The position of a rank in the two trees of a chunk: the tree to the root, UP, and the tree away from it, DOWN. */
 typedef struct {
-    uint64_t children[2]; /* [UP]: ranks that send to this rank; [DOWN]: ranks to which it sends */
-    int parent[2];        /* [UP]: the rank to which this rank sends; [DOWN]: the rank that sends to it; -1: none */
+    uint64_t child_set[2]; /* bit n for rank n. [UP]: ranks that send to this rank; [DOWN]: ranks to which it sends */
+    int parent[2];         /* [UP]: the rank to which this rank sends; [DOWN]: the rank that sends to it; -1: none */
 } position_t;
 
 /*
- * Returns the position of a rank in the trees of a chunk. Each rank has at most one parent in either tree, as
- * synth_has_trees has checked.
+ * Returns the position of a rank in the trees of a chunk. Sends that add go up, to the root; all others go down. Each
+ * rank has at most one parent in either tree, as synth_has_trees has checked.
  */
 static position_t position_of(const synth_schedule_t *schedule, int rank, int chunk)
 {
@@ -44,12 +44,14 @@ static position_t position_of(const synth_schedule_t *schedule, int rank, int ch
         if (send->chunk != chunk) {
             continue;
         }
-        if (send->from == rank) {
-            position.parent[UP] = send->adds ? send->to : position.parent[UP];
-            position.children[DOWN] |= send->adds ? 0 : UINT64_C(1) << send->to;
+        if (send->from == rank && send->adds) {
+            position.parent[UP] = send->to;
+        } else if (send->from == rank) {
+            position.child_set[DOWN] |= UINT64_C(1) << send->to;
+        } else if (send->to == rank && send->adds) {
+            position.child_set[UP] |= UINT64_C(1) << send->from;
         } else if (send->to == rank) {
-            position.children[UP] |= send->adds ? UINT64_C(1) << send->from : 0;
-            position.parent[DOWN] = send->adds ? position.parent[DOWN] : send->from;
+            position.parent[DOWN] = send->from;
         }
     }
     return position;
@@ -84,7 +86,7 @@ static bool has_up_block(const synth_layout_t *layout, const position_t *positio
 {
     bool has_chunk = layout->home[rank * layout->count + chunk].buffer != 0;
 
-    return position->children[UP] != 0 || position->parent[UP] >= 0 || (has_chunk && position->parent[DOWN] < 0);
+    return position->child_set[UP] != 0 || position->parent[UP] >= 0 || (has_chunk && position->parent[DOWN] < 0);
 }
 
 int synth_turns_instances(const synth_layout_t *layout, int asked)
@@ -211,13 +213,13 @@ static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const
 {
     const synth_schedule_t *schedule = layout->schedule;
     synth_place_t value = layout->home[rank * layout->count + chunk];
-    uint64_t receivers_down = position->parent[DOWN] < 0 ? position->children[DOWN] : 0;
+    uint64_t receivers_down = position->parent[DOWN] < 0 ? position->child_set[DOWN] : 0;
     synth_moves_t sum = {NULL, 0, 0, false};
     synth_move_t *move;
 
-    sync_credits(writer, "rlxsignal", UP, position->children[UP]);
+    sync_credits(writer, "rlxsignal", UP, position->child_set[UP]);
     synth_writer_begin_turns(writer, unit);
-    if (position->children[UP] != 0) {
+    if (position->child_set[UP] != 0) {
         move = synth_moves_begin(&sum, 0, rank, value);
         for (int i = 0; i < schedule->send_count; ++i) {
             if (schedule->sends[i].chunk == chunk && schedule->sends[i].to == rank && schedule->sends[i].adds) {
@@ -226,11 +228,11 @@ static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const
         }
         value = layout->new_home[rank * layout->count + chunk];
         synth_move_add_end(move, rank, value);
-        synth_writer_sync(writer, "wait", UP, position->children[UP]);
+        synth_writer_sync(writer, "wait", UP, position->child_set[UP]);
         synth_writer_simple(writer, "nop");
         synth_writer_data(writer, "re", &sum, 0);
         synth_writer_simple(writer, "nop");
-        synth_writer_sync(writer, "signal", UP, position->children[UP]);
+        synth_writer_sync(writer, "signal", UP, position->child_set[UP]);
         synth_moves_destroy(&sum);
     }
     send_on(writer, layout, rank, chunk, value, UP, singleton(position->parent[UP]));
@@ -261,12 +263,12 @@ static void write_down(synth_writer_t *writer, const synth_layout_t *layout, con
     synth_writer_begin_turns(writer, unit);
     synth_writer_sync(writer, "wait", DOWN, parent);
     synth_writer_simple(writer, "nop");
-    send_on(writer, layout, rank, chunk, slot, DOWN, position->children[DOWN]);
+    send_on(writer, layout, rank, chunk, slot, DOWN, position->child_set[DOWN]);
     write_copy(writer, rank, slot, synth_layout_target(layout, rank, chunk));
     synth_writer_simple(writer, "nop");
     synth_writer_sync(writer, "signal", DOWN, parent);
     synth_writer_end_turns(writer);
-    sync_credits(writer, "wait", DOWN, position->children[DOWN]);
+    sync_credits(writer, "wait", DOWN, position->child_set[DOWN]);
 }
 
 /*

@@ -137,12 +137,13 @@ static inline bool mca_coll_mscclpp_native_has_team(const mca_coll_mscclpp_modul
 bool mca_coll_mscclpp_native_pass_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call);
 
 /*
- * These functions serve persistent requests. The first one makes the request's lane, and sets *lane_p to NULL on all
- * ranks if kernels do not serve the request. The second one serves a start of the request, in a fiber. Both return MPI
- * error codes.
+ * Makes the lane of a persistent request. Sets *lane_p to NULL on all ranks if kernels do not serve the request.
+ * Returns an MPI error code; with an error, *lane_p is NULL.
  */
 int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call,
                                       mca_coll_mscclpp_lane_t **lane_p);
+
+/* Serves any start of a persistent request, also the first, in its fiber. Returns an MPI error code. */
 int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca_coll_mscclpp_native_t *call);
 
 /* The collectives that kernels serve. Staging has a function for each of them, too. */

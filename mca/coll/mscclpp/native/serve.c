@@ -335,6 +335,14 @@ static mscclpp_status_t prepare_team(mscclpp_team_t *team, void *context)
     return mscclpp_collective_prepare(team, &call->args);
 }
 
+/* Sets what the arguments of all starts of a persistent request have in common. */
+static void describe_starts(mscclpp_coll_args_t *args)
+{
+    args->early = true;
+    args->repeated = true;
+    args->is_size_known = true;
+}
+
 /*
  * mca_coll_mscclpp_lane_make replaces this rank's largest block by the largest of all ranks, so the size counts as
  * known. If kernels do not serve the call, *lane_p is NULL and the result is OMPI_SUCCESS.
@@ -347,31 +355,27 @@ int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_col
         module->unserved = call->unserved;
         return OMPI_SUCCESS;
     }
-    call->args.early = true;
-    call->args.repeated = true;
-    call->args.is_size_known = true;
+    describe_starts(&call->args);
     return mca_coll_mscclpp_lane_make(module, call->buffers, passes_device(call), &call->args.largest_block,
                                       prepare_team, call, lane_p);
 }
 
-/* Serves the start as a new call of the lane's team, whose ranks all know the size of the largest block. */
+/* A start is a call of the lane's team, whose ranks have all learned the size of the largest block with the lane. */
 int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca_coll_mscclpp_native_t *call)
 {
     mca_coll_mscclpp_lane_t *lane = request->lane;
-    int rc = call->rc;
+    int rc = OMPI_SUCCESS;
 
-    /* A start that cannot be described is counted, too, so that later starts have the same numbers on all ranks. */
+    /* A start that cannot be described is counted, too, because the peers are told the number of the failed start. */
     call->args.call = mca_coll_mscclpp_lane_begin(lane, mscclpp_coll_name(call->args.coll), &rc);
     if (0 == call->args.call) {
         return rc;
     }
-    if (OMPI_SUCCESS != rc) {
+    if (OMPI_SUCCESS != call->rc) {
         lane->broken = true;
         return fail_undescribed(lane->team, call);
     }
-    call->args.early = true;
-    call->args.repeated = true;
-    call->args.is_size_known = true;
+    describe_starts(&call->args);
     call->args.largest_block = request->largest_block;
     return mca_coll_mscclpp_lane_finish(lane, call->args.coll, mscclpp_collective(lane->team, &call->args));
 }
