@@ -353,14 +353,16 @@ extern "C" int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_d
  * Raises the limit of a thread's stack, if it is lower than `bytes`. Up to this limit the driver reserves memory for
  * stacks in advance. For a larger stack it would do so at the kernel's launch, and would give the memory back at a
  * later call. Such calls wait until no kernel runs, but a kernel that waits for a peer may need what comes after the
- * call.
+ * call. Kernels can run without this, so errors are ignored.
  */
-static cudaError_t reserve_stacks(size_t bytes)
+static void reserve_stacks(size_t bytes)
 {
     size_t limit = 0;
-    cudaError_t error = cudaDeviceGetLimit(&limit, cudaLimitStackSize);
 
-    return error == cudaSuccess && limit < bytes ? cudaDeviceSetLimit(cudaLimitStackSize, bytes) : error;
+    if (cudaDeviceGetLimit(&limit, cudaLimitStackSize) == cudaSuccess && limit < bytes) {
+        (void)cudaDeviceSetLimit(cudaLimitStackSize, bytes);
+    }
+    (void)cudaGetLastError(); /* otherwise the application would see this one */
 }
 
 extern "C" int mscclpp_dev_cuda_preload(int device, void *driver_launch)
@@ -396,5 +398,6 @@ extern "C" int mscclpp_dev_cuda_preload(int device, void *driver_launch)
         devices[device].driver_launch = (PFN_cuLaunchKernelEx_v11060)driver_launch;
     }
     mscclpp_dev_cuda_find_clusters(device);
-    return (int)reserve_stacks(largest_stack);
+    reserve_stacks(largest_stack);
+    return (int)cudaSuccess;
 }

@@ -78,6 +78,9 @@ cases_queued() {
         run_saying "queued:small:$name" "$name call [0-9]+: packets, blocks of up to 160 bytes, queued" 60 -n 3 \
             "${mapped[@]}" --mca mpi_yield_when_idle 1 "$bindir/test_mapped" --unequal --small
     done
+    run_saying "queued:small:late" "alltoallv call [0-9]+: scratch, blocks of up to 160 bytes, queued" 60 -n 3 \
+        "${mapped[@]}" --mca mpi_yield_when_idle 1 --mca coll_mscclpp_timeout 8 \
+        "$bindir/test_mapped" --unequal --small --late
     run_saying "queued:mapped:graphs" "call [0-9]+: $said, 200000 bytes" 60 -n 2 "${mapped[@]}" "$bindir/test_graphs"
     run_never_saying "queued:mapped:off" 'call [0-9]+: zerocopy' 60 -n 2 "${mapped[@]}" \
         --mca coll_mscclpp_zerocopy 0 --mca mpi_yield_when_idle 1 "$bindir/test_mapped"

@@ -1,10 +1,12 @@
 /*
  * Queued calls by the buffers of all ranks: of persistent requests, started in a stream, in graphs, and all-reduces in
  * parts, and captured without a request. Buffers are freed, and new ones lie where they lay. --each: collectives other
- * than all-reduce. --unequal: those whose blocks differ in size; --small: with blocks that are small.
+ * than all-reduce. --unequal: those whose blocks differ in size; --small: with blocks that are small; --late: a rank
+ * captures the last of them after the others have given up waiting.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "mpix/include/mpix_mscclpp_requests.h"
 #include "test/mpi/mpi_queued.h"
@@ -109,6 +111,9 @@ static void in_parts(void)
 }
 
 enum { ROOT = 1, BLOCK_ON_GPU = 400000, SMALL_BLOCK = 40, RANKS_MAX = 64 };
+
+/* Seconds by which a rank is late to capture a call; 0: none is. */
+static unsigned late_by;
 
 /* Elements of a block: too many for packets. */
 static int block = 70000;
@@ -263,6 +268,9 @@ static void each_by_turns(kind_t kind)
     mq_capture_begin(stream);
     MT_MPI(MPIX_Mscclpp_start(1, &request));
     graphs[0] = mq_capture_end(stream);
+    if (ALLTOALLV == kind && 0 == mt_rank) {
+        sleep(late_by);
+    }
     mq_capture_begin(stream);
     serve(kind, QUEUED, in.data, out.data, stream, NULL);
     graphs[1] = mq_capture_end(stream);
@@ -312,6 +320,7 @@ int main(int argc, char **argv)
     if (mt_too_small(2) || mt_too_crowded(1)) { /* ranks that take turns on a GPU cannot queue */
         return MT_SKIPPED;
     }
+    late_by = argc > 3 && 0 == strcmp(argv[3], "--late") ? 5 : 0;
     block = is_small ? SMALL_BLOCK : mt_twin ? block : BLOCK_ON_GPU;
     for (int life = 0; life < 3 && !is_each; ++life) {
         by_turns(100 * life);

@@ -3,6 +3,7 @@
 #include "device/types/reduce.h"
 #include "mca/common/algo/schedule/schedule.h"
 #include "mca/common/algo/shape/engine_plan.h"
+#include "mca/common/algo/shape/tiles.h"
 #include "mca/common/algo/select.h"
 #include "test/unit/select_input.h"
 #include "test/unit/unit.h"
@@ -452,6 +453,17 @@ static void test_plans(void)
     }
 }
 
+/* No tiles are found for an exchange whose area has no room for one unit of each node. */
+static void test_no_room(void)
+{
+    const mscclpp_tiles_place_t place = {33, 1, .scratch_size = 16 << 20, .exchange_size = 64 << 10};
+    const mscclpp_tiles_way_t way = {
+        .pattern = -1, .exchange = MSCCLPP_DEV_NODES_HALVING, .parts = 32, .places = 3 * 32};
+    mscclpp_tiles_t tiles;
+
+    CHECK(!mscclpp_tiles_between(&place, &way, 1 << 20, &tiles));
+}
+
 int main(void)
 {
     unit_begin();
@@ -459,6 +471,7 @@ int main(void)
     test_layout();
     test_nodes();
     test_channels();
+    test_no_room();
     test_shapes();
     return unit_end();
 }

@@ -362,9 +362,11 @@ uint64_t mscclpp_group_exchanged_sizes(const mscclpp_group_t *group, int rank);
 
 /*
  * Take the last two steps of an exchange to which ranks need not come. No rank waits for longer than until `deadline`,
- * a time of mscclpp_now. If a rank has not come or voted at the deadline, *met_p or *all_yes_p is false on all ranks,
- * including ranks that come later. group->gave_up is then set: no further exchange of this kind may begin. Arguments
- * are not compared. The status is an error only if a rank has failed; *met_p or *all_yes_p is then false.
+ * a time of mscclpp_now. If a rank has not come or voted at the deadline, *all_yes_p is false on all ranks, including
+ * ranks that come later. *met_p may still be true on a rank that comes later, so the ranks must use nothing of the
+ * exchange before they have voted. If it is false, the rank does not vote. With either, group->gave_up is set: no
+ * further exchange of this kind may begin. Arguments are not compared. The status is an error only if a rank has
+ * failed; *met_p or *all_yes_p is then false.
  */
 mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                                 double deadline, bool *met_p);

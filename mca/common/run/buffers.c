@@ -160,6 +160,12 @@ void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use)
     }
 }
 
+void mscclpp_runner_report_gave_up(const mscclpp_runner_t *runner)
+{
+    mscclpp_info("%s: the ranks did not come to a captured call within %g s; such calls go through scratch",
+                 runner->group->oob.label, mscclpp_group_exchange_patience(runner->group));
+}
+
 /* Returns the places that a rank publishes in the current exchange. */
 static mscclpp_dev_runs_t *places_of(const mscclpp_group_t *group, int rank)
 {
@@ -173,7 +179,7 @@ static mscclpp_dev_runs_t *places_of(const mscclpp_group_t *group, int rank)
 mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                             const mscclpp_dev_runs_t *places, bool willing, mscclpp_mapped_t **mapped_p)
 {
-    const double seconds = mscclpp_group_exchange_patience(runner->group), deadline = mscclpp_now() + seconds;
+    const double deadline = mscclpp_now() + mscclpp_group_exchange_patience(runner->group);
     mscclpp_mapped_t *mapped = calloc(1, sizeof(*mapped));
     bool all_met = false, all_mapped = false, own_mapped = false;
     mscclpp_status_t status;
@@ -206,8 +212,7 @@ mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void
         return MSCCLPP_OK;
     }
     if (runner->group->gave_up) {
-        mscclpp_info("%s: the ranks did not come to a captured call within %g s; such calls go through scratch",
-                     runner->group->oob.label, seconds);
+        mscclpp_runner_report_gave_up(runner);
     }
     if (mapped != NULL) {
         drop_mappings(mapped->mappings, mapped->count);

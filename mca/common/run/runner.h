@@ -219,6 +219,9 @@ mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void
                                             mscclpp_mapped_t **mapped_p);
 void mscclpp_mapped_drop(mscclpp_mapped_t *mapped);
 
+/* Logs that the ranks did not come to an exchange for a captured call in time (group->gave_up). */
+void mscclpp_runner_report_gave_up(const mscclpp_runner_t *runner);
+
 /*
  * Maps a buffer of a peer for this rank's kernels, at *address_p. Appends the mapping to the *count mappings in
  * `mappings`, which the caller has to give back. Changes nothing after an error. A fiber is closed first if the memory

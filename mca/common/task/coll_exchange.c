@@ -294,30 +294,43 @@ mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool wil
     return status;
 }
 
-/* Waits only until a deadline, as mscclpp_runner_map_buffers does, because the other ranks may capture no such call. */
+/*
+ * Waits only until a deadline, as mscclpp_runner_map_buffers does, because the other ranks may capture no such call.
+ * Without the vote, a rank that comes after the deadline would find all sizes and believe that all ranks know them. The
+ * arguments are complemented, as no buffers are exchanged: a rank that exchanges buffers then finds other arguments.
+ */
 mscclpp_status_t mscclpp_coll_agree_size_by(mscclpp_coll_task_t *task)
 {
     mscclpp_group_t *group = &task->team->group;
     const double deadline = mscclpp_now() + mscclpp_group_exchange_patience(group);
     mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(group);
+    uint64_t largest = task->largest;
     mscclpp_status_t status;
-    bool all_met = false;
+    bool all_met = false, all_same = false;
     int rank;
 
-    mine->call_args = group->call_args;
+    mine->call_args = ~group->call_args;
+    mine->exportable = 0;
     mscclpp_group_write_sizes(group, MSCCLPP_BOARD_SIZES(task->args->largest_block, MSCCLPP_BOARD_NO_RUNS));
-    status = mscclpp_group_meet_exchange_by(group, "exchange of sizes", task->largest, deadline, &all_met);
-    if (status != MSCCLPP_OK || !all_met || !mscclpp_group_all_pass_args(group, group->call_args)) {
-        return status;
-    }
-    for (rank = 0; rank < group->size; ++rank) {
-        const uint64_t theirs = MSCCLPP_BOARD_LARGEST(mscclpp_group_exchanged_sizes(group, rank));
+    status = mscclpp_group_meet_exchange_by(group, "exchange of sizes", largest, deadline, &all_met);
+    if (status == MSCCLPP_OK && all_met) {
+        for (rank = 0; rank < group->size; ++rank) {
+            const uint64_t theirs = MSCCLPP_BOARD_LARGEST(mscclpp_group_exchanged_sizes(group, rank));
 
-        task->largest = theirs > task->largest ? theirs : task->largest;
+            largest = theirs > largest ? theirs : largest;
+        }
+        status = mscclpp_group_end_exchange_by(group, "vote on sizes", largest, deadline,
+                                               mscclpp_group_all_pass_args(group, ~group->call_args), &all_same);
+    }
+    if (group->gave_up) {
+        mscclpp_runner_report_gave_up(&task->team->runner);
     }
     /* Blocks that are all empty stay a call of unknown size, which has a kernel in any case. */
-    task->knows_largest = task->largest > 0;
-    return MSCCLPP_OK;
+    if (status == MSCCLPP_OK && all_same && largest > 0) {
+        task->largest = largest;
+        task->knows_largest = true;
+    }
+    return status;
 }
 
 mscclpp_status_t mscclpp_coll_map_buffers(mscclpp_coll_task_t *task)

@@ -184,6 +184,9 @@ bool mscclpp_tiles_of_kernel(const mscclpp_select_input_t *input, const mscclpp_
         most_units = MSCCLPP_DEV_NODES_TILE(
             input->layout->bulk_size, grid.nblocks, input->shards,
             MSCCLPP_DEV_NODES_ROOM(way->exchange, input->nodes, input->slot_size, way->parts, way->places));
+        if (most_units == 0) {
+            return false;
+        }
         tiles->bytes =
             MSCCLPP_DEV_UNIT * MSCCLPP_DEV_NODES_EVEN_TILE((units_of(bytes) + input->shards - 1) / input->shards,
                                                            grid.nblocks, most_units);
