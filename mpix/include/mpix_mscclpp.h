@@ -33,8 +33,8 @@
  * Graphs: calls may be captured in a CUDA graph. Each call becomes one kernel node, or a few nodes without host nodes.
  * All ranks capture the same calls, and launch their graphs equally often and in the same order among other calls.
  * Captured calls and other calls may be mixed in any order. A captured call that is large, or whose blocks differ in
- * size, may wait until the other ranks capture it, too, but at most 10 seconds. The buffers of a large call must not be
- * freed while its graphs are launched, since kernels of other ranks use them.
+ * size, waits until the other ranks capture it, too, but at most 10 seconds for a rank that does not. The buffers of a
+ * large call must not be freed while its graphs are launched, since kernels of other ranks use them.
  *
  * Calls that cannot be queued:
  * - data in host memory, or one buffer in several allocations;
