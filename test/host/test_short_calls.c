@@ -17,7 +17,7 @@
 #include "test/unit/unit.h"
 
 #define COUNT 3000u
-#define LARGE 100000u
+#define LARGE 20000u /* more than a call takes without scratch, and few enough steps when there is none */
 #define NTH_MAX 1000
 
 /* Seconds within which calls have to end on a busy machine. This is less than any deadline. */
