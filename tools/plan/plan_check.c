@@ -77,7 +77,7 @@ static void print_json(const char *path, const mscclpp_plan_t *plan, const msccl
                mscclpp_plan_collective_name(plan->collective), plan->rank_count, (unsigned long long)plan->digest);
     }
     printf(", \"simulated\": {\"runs\": %d, \"sizes\": %d, \"steps\": %llu, \"results\": %s}", stats->runs,
-           stats->sizes, (unsigned long long)stats->steps, stats->runs > 0 && stats->checked ? "true" : "false");
+           stats->sizes, (unsigned long long)stats->steps, stats->runs > 0 && stats->has_result ? "true" : "false");
     printf(", \"findings\": [");
     for (int i = 0; i < report->count; ++i) {
         const mscclpp_plan_finding_t *finding = &report->findings[i];
@@ -121,7 +121,7 @@ static void print_verdict(const char *path, const mscclpp_plan_t *plan, const ms
     printf("%s: %s", path, mscclpp_plan_verdict(report));
     if (report->faults == 0 && stats->runs > 0) {
         printf(" (%s%s on %u rank%s, %d launches, %d sizes, %d runs)", mscclpp_plan_collective_name(plan->collective),
-               stats->checked ? "" : ", results not known,", plan->rank_count, plan->rank_count == 1 ? "" : "s",
+               stats->has_result ? "" : ", results not known,", plan->rank_count, plan->rank_count == 1 ? "" : "s",
                options->sim.launches, stats->sizes, stats->runs);
     } else if (report->faults == 0) {
         printf(" (static checks only)");

@@ -163,8 +163,9 @@ static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, 
 }
 
 /*
- * Checks one source or target. `takes` says what the operation allows there, and `list` is the list's name for
- * messages. Both tables have one entry for each mscclpp_plan_takes_t, in the order of that type.
+ * Checks entry `i` of the operation's sources or targets, and fills in the fields that plan.h marks with (*). `takes`
+ * says what the operation allows there, and `list` is the list's name for messages. Both tables have one entry for each
+ * mscclpp_plan_takes_t, in the order of that type.
  */
 static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const char *list, uint32_t i,
                        mscclpp_plan_takes_t takes, mscclpp_plan_item_t *item)

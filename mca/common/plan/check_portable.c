@@ -29,11 +29,11 @@ static uint32_t count_ops(const mscclpp_plan_block_t *block)
     return ops;
 }
 
-static void note_limit(const compared_t *compared, mscclpp_plan_place_t place, const char *what, uint32_t has,
+static void note_limit(const compared_t *compared, mscclpp_plan_place_t place, const char *things, uint32_t count,
                        uint32_t limit)
 {
     mscclpp_plan_add_finding(compared->report, MSCCLPP_PLAN_NOTE, "portable", place,
-                             "MSCCL++'s executor has room for %u %s, but this plan has %u", limit, what, has);
+                             "MSCCL++'s executor has room for %u %s, but this plan has %u", limit, things, count);
 }
 
 /* Notes each limit that the block at `place` exceeds. */

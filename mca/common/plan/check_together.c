@@ -208,12 +208,12 @@ static bool is_same_key(const event_t *first, const event_t *second)
 }
 
 /*
- * Checks that signals and waits of one channel, or releases and acquires of one semaphore, balance. The events are
- * sorted by the turns of their pipelines. There must be as many signals as waits (or releases as acquires) outside of
- * pipelines, and also in the pipelines of each number of turns.
+ * Checks that signals and waits of one channel, or releases and acquires of one semaphore, balance. `first` points to
+ * its `count` events, sorted by the turns of their pipelines. There must be as many signals as waits (or releases as
+ * acquires) outside of pipelines, and also in the pipelines of each number of turns.
  *
  * Reports at most one fault, at the last wait or acquire if there is one. Too many waits are a deadlock, and so are
- * equal numbers in pipelines of different turns. Too few waits are an invalid plan.
+ * equal numbers in pipelines of different turns. Too few waits make the plan invalid.
  */
 static void check_balance(const list_t *list, const event_t *first, size_t count)
 {

@@ -104,6 +104,7 @@ static bool writes(const fusion_t *fusion, uint32_t step_number, range_t range)
     return false;
 }
 
+/* Returns true if the step reads a part of the range. */
 static bool reads(const fusion_t *fusion, uint32_t step_number, range_t range)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
@@ -223,7 +224,7 @@ static void drop_copies(fusion_t *fusion, uint32_t rank, uint32_t begin, uint32_
  * finished the first if both steps only read, if they use different memory, or if each byte is handled by the same
  * thread in both steps.
  */
-static bool need_no_meeting(const fusion_t *fusion, uint32_t before, uint32_t after)
+static bool can_do_without_meeting(const fusion_t *fusion, uint32_t before, uint32_t after)
 {
     const mscclpp_dev_plan_step_t *one = &fusion->steps[before], *other = &fusion->steps[after];
 
@@ -249,10 +250,10 @@ static bool need_no_meeting(const fusion_t *fusion, uint32_t before, uint32_t af
 }
 
 /*
- * Returns true if a meeting can be left out. Step `nop` of a run is a meeting. `since` is the first step after the last
- * meeting that is kept before it. The steps from `since` on are compared with the steps after the nop, up to the next
- * nop or the end of the run. Steps after the next nop are compared with all of these when that nop is examined. A nop
- * with no step before the next nop or the end is kept.
+ * Returns true if a meeting, which is step `nop` of a run, can be left out: no step before it and step after it need a
+ * meeting between them. Before it are the steps from `since` on, the first one after the last meeting that is kept.
+ * After it are the steps up to the next nop or the run's end; when that nop is examined, it is its turn to separate
+ * them all from the steps that follow. A nop with no step after it is kept.
  */
 static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, uint32_t end)
 {
@@ -260,7 +261,8 @@ static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, ui
 
     for (uint32_t after = nop + 1; after < end && fusion->steps[after].code != MSCCLPP_DEV_PLAN_NOP; ++after) {
         for (uint32_t before = since; before < nop; ++before) {
-            if (moves_data(fusion, before) && moves_data(fusion, after) && !need_no_meeting(fusion, before, after)) {
+            if (moves_data(fusion, before) && moves_data(fusion, after) &&
+                !can_do_without_meeting(fusion, before, after)) {
                 return false;
             }
         }

@@ -8,8 +8,8 @@
 /*
  * Shortens the program of the block that begins at `first` and ends the rank's program so far. Its results stay the
  * same, as long as packets of the plan order only themselves. Without memory, the program is unchanged. `block_chunks`
- * is the number of chunks in a rank's block of input or output (mscclpp_plan_block_chunks). If `keeps_input` is set, no
- * rank writes to any rank's input.
+ * is the number of chunks in a rank's block of input or output (mscclpp_plan_block_chunks). `keeps_input` promises that
+ * no rank writes to any rank's input.
  *
  * - A step that reads data that an earlier step has copied from the input reads the input instead, if `keeps_input` is
  *   set.

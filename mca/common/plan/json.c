@@ -96,7 +96,7 @@ const char *mscclpp_json_type_name(mscclpp_json_type_t type)
 
 /*
  * The state of a parse. yajl calls the on_* functions with it as `context`; they build the tree. Each returns 1 to go
- * on, or 0 to stop the parse, with the reason in `why` or `no_memory`.
+ * on, or 0 to stop the parse, with the reason in `reason` or `no_memory`.
  */
 typedef struct {
     mscclpp_plan_arena_t *arena;
@@ -106,19 +106,19 @@ typedef struct {
     mscclpp_json_t *root;
     uint32_t values; /* number of values so far */
     bool no_memory;
-    char why[160]; /* why the text is refused */
+    char reason[160]; /* why the text is refused */
 } builder_t;
 
 /*
  * Copies a string, with a terminating zero. Returns NULL if there is no memory (builder->no_memory), or if the string
- * contains a zero byte (builder->why): later code takes the string for a C string.
+ * contains a zero byte (builder->reason): later code takes the string for a C string.
  */
 static const char *keep_string(builder_t *builder, const void *text, size_t length)
 {
     char *copy;
 
     if (memchr(text, '\0', length) != NULL) {
-        snprintf(builder->why, sizeof(builder->why), "a zero character in a string");
+        snprintf(builder->reason, sizeof(builder->reason), "a zero character in a string");
         return NULL;
     }
     copy = mscclpp_plan_arena_get(builder->arena, length + 1, 1);
@@ -132,14 +132,14 @@ static const char *keep_string(builder_t *builder, const void *text, size_t leng
 
 /*
  * Appends a value to the array or object that is open. If no array or object is open, the value is the root. Returns
- * NULL if there is no memory (builder->no_memory), or if there are too many values (builder->why).
+ * NULL if there is no memory (builder->no_memory), or if there are too many values (builder->reason).
  */
 static mscclpp_json_t *add_value(builder_t *builder, mscclpp_json_type_t type)
 {
     mscclpp_json_t *value, *parent = builder->depth > 0 ? builder->open[builder->depth - 1] : NULL;
 
     if (++builder->values > MSCCLPP_PLAN_MAX_VALUES) {
-        snprintf(builder->why, sizeof(builder->why), "more than %d values", MSCCLPP_PLAN_MAX_VALUES);
+        snprintf(builder->reason, sizeof(builder->reason), "more than %d values", MSCCLPP_PLAN_MAX_VALUES);
         return NULL;
     }
     value = mscclpp_plan_arena_get(builder->arena, 1, sizeof(*value));
@@ -238,7 +238,8 @@ static int open_value(builder_t *builder, mscclpp_json_type_t type)
         return 0;
     }
     if (builder->depth == MSCCLPP_PLAN_MAX_DEPTH) {
-        snprintf(builder->why, sizeof(builder->why), "arrays and objects more than %d deep", MSCCLPP_PLAN_MAX_DEPTH);
+        snprintf(builder->reason, sizeof(builder->reason), "arrays and objects more than %d deep",
+                 MSCCLPP_PLAN_MAX_DEPTH);
         return 0;
     }
     builder->open[builder->depth++] = value;
@@ -277,11 +278,11 @@ static int on_key(void *context, const unsigned char *text, size_t length)
         return 0;
     }
     if (mscclpp_json_get(object, builder->key) != NULL) {
-        snprintf(builder->why, sizeof(builder->why), "the key \"%.40s\" twice in one object", builder->key);
+        snprintf(builder->reason, sizeof(builder->reason), "the key \"%.40s\" twice in one object", builder->key);
         return 0;
     }
     if (object->count == MAX_KEYS) {
-        snprintf(builder->why, sizeof(builder->why), "more than %d keys in one object", MAX_KEYS);
+        snprintf(builder->reason, sizeof(builder->reason), "more than %d keys in one object", MAX_KEYS);
         return 0;
     }
     return 1;
@@ -298,11 +299,12 @@ static const yajl_callbacks callbacks = {.yajl_null = on_null,
                                          .yajl_end_array = on_end_of_container};
 
 /*
- * Writes into `why` where and why the parser stopped. `error_offset` is the byte at which the parser stopped; lines and
- * columns count from 1. If the builder has stopped the parser, its reason is used, otherwise the first line of yajl's.
+ * Writes into `reason` where and why the parser stopped. `error_offset` is the byte at which the parser stopped;
+ * lines and columns count from 1. If the builder has stopped the parser, its reason is used, otherwise the first line
+ * of yajl's.
  */
 static void describe_error(const mscclpp_yajl_t *yajl, yajl_handle parser, const builder_t *builder, const char *text,
-                           size_t error_offset, char *why, size_t why_size)
+                           size_t error_offset, char *reason, size_t reason_size)
 {
     size_t line = 1, column = 1;
     unsigned char *yajl_text = NULL;
@@ -312,26 +314,26 @@ static void describe_error(const mscclpp_yajl_t *yajl, yajl_handle parser, const
         column = text[i] == '\n' ? 1 : column + 1;
         line += text[i] == '\n';
     }
-    if (builder->why[0] == '\0') {
+    if (builder->reason[0] == '\0') {
         yajl_text = yajl->get_error(parser, 0, NULL, 0);
         end = yajl_text != NULL ? strpbrk((char *)yajl_text, "\r\n") : NULL;
         if (end != NULL) {
             *end = '\0';
         }
     }
-    snprintf(why, why_size, "line %zu, column %zu: %s", line, column,
-             yajl_text != NULL ? (const char *)yajl_text : builder->why);
+    snprintf(reason, reason_size, "line %zu, column %zu: %s", line, column,
+             yajl_text != NULL ? (const char *)yajl_text : builder->reason);
     if (yajl_text != NULL) {
         yajl->free_error(parser, yajl_text);
     }
 }
 
 /* Checks `no_memory` first, because a lack of memory stops the parser in the same way as invalid text. */
-mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *why,
-                                    size_t why_size, mscclpp_json_t **root_p)
+mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *reason,
+                                    size_t reason_size, mscclpp_json_t **root_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
-    const mscclpp_yajl_t *yajl = mscclpp_yajl_open(why, why_size);
+    const mscclpp_yajl_t *yajl = mscclpp_yajl_open(reason, reason_size);
     builder_t *builder = calloc(1, sizeof(*builder));
     yajl_handle parser = builder != NULL && yajl != NULL ? yajl->alloc(&callbacks, NULL, builder) : NULL;
     yajl_status parse_status;
@@ -350,7 +352,7 @@ mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *tex
     if (builder->no_memory) {
         status = MSCCLPP_ERR_NO_MEMORY;
     } else if (parse_status != yajl_status_ok || builder->root == NULL) {
-        describe_error(yajl, parser, builder, text, error_offset < size ? error_offset : size, why, why_size);
+        describe_error(yajl, parser, builder, text, error_offset < size ? error_offset : size, reason, reason_size);
         status = MSCCLPP_ERR_INVALID;
     } else {
         *root_p = builder->root;
@@ -362,11 +364,11 @@ mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *tex
 
 #else
 
-mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *why,
-                                    size_t why_size, mscclpp_json_t **root_p)
+mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *reason,
+                                    size_t reason_size, mscclpp_json_t **root_p)
 {
     (void)arena, (void)text, (void)size, (void)root_p;
-    snprintf(why, why_size, "built without yajl (Debian: libyajl-dev), so no plan can be read");
+    snprintf(reason, reason_size, "built without yajl (Debian: libyajl-dev), so no plan can be read");
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 

@@ -38,21 +38,21 @@ typedef struct mscclpp_json {
     uint32_t count;                    /* array, object: number of children */
     const char *key;                   /* key, for a member of an object; otherwise NULL */
     uint64_t number;                   /* unsigned; bool: 0 or 1 */
-    const char *text;                  /* string, number */
+    const char *text;                  /* string; number other than unsigned: as it is in the file */
     struct mscclpp_json *first, *last; /* array, object: children */
     struct mscclpp_json *next;         /* next child of the same parent */
 } mscclpp_json_t;
 
 /*
- * Parses a text into a tree in the arena; `text` is not needed afterwards. The limits of plan.h apply. An object that
- * has the same key twice is refused.
+ * Parses a text into a tree in the arena; `text` is not needed afterwards. The limits of plan.h on values and depth
+ * apply. Also refused are an object that has a key twice or more than 64 keys, and a zero character in a string.
  *
- * Returns MSCCLPP_ERR_INVALID, with the fault and its place in `why`, MSCCLPP_ERR_NO_MEMORY, or
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason in `why`, if there is no yajl. After an error, *root_p is unchanged, and
- * parts of the tree may be left in the arena. Logs nothing.
+ * Returns MSCCLPP_ERR_INVALID, with the fault and its place in `reason`, MSCCLPP_ERR_NO_MEMORY, or
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason in `reason`, if there is no yajl. After an error, *root_p is unchanged,
+ * and parts of the tree may be left in the arena. Logs nothing.
  */
-mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *why,
-                                    size_t why_size, mscclpp_json_t **root_p);
+mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *reason,
+                                    size_t reason_size, mscclpp_json_t **root_p);
 
 /* Returns the member of an object with this key, or NULL if there is none. `object` may be NULL or not an object. */
 const mscclpp_json_t *mscclpp_json_get(const mscclpp_json_t *object, const char *key);

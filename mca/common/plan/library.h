@@ -68,7 +68,8 @@ const char *mscclpp_plan_library_misfit(const mscclpp_plan_file_t *file, bool on
 /*
  * Proves a plan as far as `prove` says. Does nothing for a refused plan, and does not repeat a proof of this process or
  * an earlier one (plan/proofs.h). If MSCCLPP_PLAN_PROVE_ALL fails, sets `refusal`. The plan stays: other communicators
- * may use it. With MSCCLPP_PLAN_PROVE_PACKETS, refuses nothing. Thread-safe.
+ * may use it. With MSCCLPP_PLAN_PROVE_PACKETS, refuses nothing. Thread-safe. May take seconds, in which other threads
+ * that read or prove plans wait.
  */
 void mscclpp_plan_library_prove(mscclpp_plan_file_t *file, mscclpp_plan_prove_t prove);
 

@@ -34,11 +34,11 @@ static void open_library(void)
     is_open = true;
 }
 
-const mscclpp_yajl_t *mscclpp_yajl_open(char *why, size_t why_size)
+const mscclpp_yajl_t *mscclpp_yajl_open(char *reason, size_t reason_size)
 {
     (void)pthread_once(&once, open_library);
     if (!is_open) {
-        (void)snprintf(why, why_size, "%s", refusal);
+        (void)snprintf(reason, reason_size, "%s", refusal);
         return NULL;
     }
     return &yajl;

@@ -25,8 +25,8 @@ typedef struct {
 
 /*
  * Opens the library at the first call. Returns its functions. On failure returns NULL, with the reason, without a
- * newline, in `why`. Thread-safe.
+ * newline, in `reason`. Thread-safe.
  */
-const mscclpp_yajl_t *mscclpp_yajl_open(char *why, size_t why_size);
+const mscclpp_yajl_t *mscclpp_yajl_open(char *reason, size_t reason_size);
 
 #endif

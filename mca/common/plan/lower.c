@@ -15,8 +15,8 @@ typedef struct {
     mscclpp_plan_program_t *program;
     mscclpp_dev_plan_start_t block_start;                 /* of the block that is being lowered */
     uint32_t step_capacity, item_capacity, link_capacity; /* entries allocated for the program's lists */
-    bool no_memory;  /* there was none for some entry; no more blocks are lowered */
-    const char *why; /* why the plan cannot be lowered; NULL: it can */
+    bool no_memory;     /* there was none for some entry; no more blocks are lowered */
+    const char *reason; /* why the plan cannot be lowered; NULL: it can */
 } lowering_t;
 
 /* The helpers that append to the program set state->no_memory if there is no memory. They append nothing then. */
@@ -412,14 +412,14 @@ static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
 
 /*
  * Appends the steps of all operations of a block. Each pipeline becomes a loop around its operations. Stops at the
- * first failure, which is in state->no_memory or state->why.
+ * first failure, which is in state->no_memory or state->reason.
  */
 static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
 {
     mscclpp_dev_plan_step_t *step;
     uint32_t loop_position;
 
-    for (uint32_t i = 0; i < block->op_count && !state->no_memory && state->why == NULL; ++i) {
+    for (uint32_t i = 0; i < block->op_count && !state->no_memory && state->reason == NULL; ++i) {
         const mscclpp_plan_op_t *op = &block->ops[i];
 
         if (op->kind != MSCCLPP_PLAN_OP_PIPELINE) {
@@ -433,7 +433,7 @@ static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
         }
         step->unit = op->unit;
         step->size = op->num_chunks;
-        for (uint32_t j = 0; j < op->body_count && !state->no_memory && state->why == NULL; ++j) {
+        for (uint32_t j = 0; j < op->body_count && !state->no_memory && state->reason == NULL; ++j) {
             lower_op(state, &op->body[j]);
         }
         /* The kernel continues with the step after this position. */
@@ -451,7 +451,7 @@ static mscclpp_dev_plan_start_t current_position(const mscclpp_plan_program_t *p
         .step = program->step_count, .item = program->item_count, .link = program->link_count};
 }
 
-/* Notes if an operation writes to an input (mscclpp_plan_visit_fn_t): the bool at `context` then becomes false. */
+/* If the operation writes to an input, sets the bool at `context` to false (mscclpp_plan_visit_fn_t). */
 static void look_for_input_target(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                                   const mscclpp_plan_op_t *pipeline)
 {
@@ -466,7 +466,7 @@ static void look_for_input_target(void *context, mscclpp_plan_place_t place, msc
 
 /* Packets that order other stores forbid fusing, which relies on the opposite (fuse.c). */
 mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks,
-                                    bool packets_order_stores, mscclpp_plan_program_t *program, const char **why_p)
+                                    bool packets_order_stores, mscclpp_plan_program_t *program, const char **reason_p)
 {
     lowering_t state = {.plan = plan, .rank = rank, .far_ranks = far_ranks, .program = program};
     const mscclpp_plan_rank_t *plan_rank = &plan->ranks[rank];
@@ -479,9 +479,9 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
     program->starts = calloc((size_t)program->block_count + 1, sizeof(*program->starts));
     state.no_memory = program->starts == NULL;
     if (plan_rank->block_count > MSCCLPP_DEV_MAX_BLOCKS || plan->rank_count > MSCCLPP_DEV_MAX_RANKS) {
-        state.why = "more blocks or ranks than kernels have";
+        state.reason = "more blocks or ranks than kernels have";
     }
-    for (uint32_t block_index = 0; block_index < plan_rank->block_count && !state.no_memory && state.why == NULL;
+    for (uint32_t block_index = 0; block_index < plan_rank->block_count && !state.no_memory && state.reason == NULL;
          ++block_index) {
         program->starts[block_index] = state.block_start = current_position(program);
         lower_block(&state, &plan_rank->blocks[block_index]);
@@ -496,9 +496,9 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
     if (program->starts != NULL) {
         program->starts[program->block_count] = current_position(program);
     }
-    if (state.no_memory || state.why != NULL) {
+    if (state.no_memory || state.reason != NULL) {
         mscclpp_plan_program_destroy(program);
-        *why_p = state.why;
+        *reason_p = state.reason;
         return state.no_memory ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_NOT_SUPPORTED;
     }
     program->max_chunks = mscclpp_plan_program_max_chunks(program);
@@ -509,7 +509,7 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
 typedef struct {
     const mscclpp_plan_t *plan;
     const int *node_of; /* node of each rank */
-    const char *why;    /* why nodes cannot run the plan; NULL: they can */
+    const char *reason; /* why nodes cannot run the plan; NULL: they can */
     bool has_packets;   /* packets go through ports to other nodes */
 } reach_t;
 
@@ -525,8 +525,8 @@ static bool spans_nodes(const reach_t *reach, const mscclpp_plan_group_t *group,
 }
 
 /*
- * Looks for an access of an operation that cannot reach another node (mscclpp_plan_visit_fn_t). reach->why becomes the
- * reason of the last one. Also notes packets that go to other nodes.
+ * Looks for an access of an operation that cannot reach another node (mscclpp_plan_visit_fn_t). The reason that stays
+ * is that of the plan's last such access. Also notes packets that go to other nodes.
  */
 static void check_reach(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
@@ -542,28 +542,29 @@ static void check_reach(void *context, mscclpp_plan_place_t place, mscclpp_plan_
 
         if (item->where == MSCCLPP_PLAN_MULTICAST) {
             if (spans_nodes(reach, &rank->groups[item->group], own_node)) {
-                reach->why = "a switch channel joins ranks of several nodes";
+                reach->reason = "a switch channel joins ranks of several nodes";
             }
         } else if (item->where == MSCCLPP_PLAN_REMOTE && reach->node_of[item->rank] != own_node) {
-            reach->why = is_over_port ? reach->why : "a rank accesses memory of another node otherwise than by a port";
+            reach->reason =
+                is_over_port ? reach->reason : "a rank accesses memory of another node otherwise than by a port";
             reach->has_packets =
                 reach->has_packets || op->kind == MSCCLPP_PLAN_OP_PPKT || op->kind == MSCCLPP_PLAN_OP_RPPKT;
         }
     }
     for (uint32_t i = 0; i < op->channel_count && op->channel_type == MSCCLPP_PLAN_MEMORY; ++i) {
         if (reach->node_of[rank->channels[MSCCLPP_PLAN_MEMORY][op->channels[i]].peer] != own_node) {
-            reach->why = "a memory channel joins ranks of two nodes";
+            reach->reason = "a memory channel joins ranks of two nodes";
         }
     }
 }
 
-const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node_of, bool *has_packets_p)
+const char *mscclpp_plan_nodes_misfit(const mscclpp_plan_t *plan, const int *node_of, bool *has_packets_p)
 {
     reach_t reach = {.plan = plan, .node_of = node_of};
 
     mscclpp_plan_visit(plan, check_reach, &reach);
     *has_packets_p = reach.has_packets;
-    return reach.why;
+    return reach.reason;
 }
 
 /* The largest scratch of all ranks counts. Packets (protocol LL) take twice the bytes. */

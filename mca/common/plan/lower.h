@@ -17,12 +17,12 @@
  * `packets_order_stores` says that packets have to order other stores; the simulation of the plan notes this as
  * `packet-order`. If it is not set, steps that change no result are removed (mscclpp_plan_fuse).
  *
- * Returns MSCCLPP_ERR_NOT_SUPPORTED, with a constant text in *why_p, if the plan exceeds the limits of kernels, or
- * MSCCLPP_ERR_NO_MEMORY. After a failure *program is empty, and nothing has been logged. Otherwise the caller destroys
- * the program by mscclpp_plan_program_destroy.
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED, with a constant text in *reason_p, if the plan exceeds the limits of kernels, or
+ * MSCCLPP_ERR_NO_MEMORY, after which *reason_p may be NULL. After a failure *program is empty, and nothing has been
+ * logged. After a success *reason_p is unchanged, and the caller destroys the program by mscclpp_plan_program_destroy.
  */
 mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks,
-                                    bool packets_order_stores, mscclpp_plan_program_t *program, const char **why_p);
+                                    bool packets_order_stores, mscclpp_plan_program_t *program, const char **reason_p);
 
 /*
  * Returns the signal slot of a rank's channel, which is its number among the memory and port channels of the rank
@@ -32,10 +32,10 @@ uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_pl
                            uint32_t channel);
 
 /*
- * Checks whether the plan can run on several nodes; rank r is on node_of[r]. Returns NULL if it can, or a constant text
- * with the reason why not. *has_packets_p becomes true if the plan sends packets to other nodes, through ports.
+ * Returns the reason reason a plan cannot run on several nodes, as a constant text, or NULL if it can. Rank r is on
+ * node_of[r]. *has_packets_p tells, in either case, whether the plan sends packets to other nodes, through ports.
  */
-const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node_of, bool *has_packets_p);
+const char *mscclpp_plan_nodes_misfit(const mscclpp_plan_t *plan, const int *node_of, bool *has_packets_p);
 
 /*
  * Returns the size in bytes of the scratch for chunks of `chunk` bytes. *half_p is the size in bytes of one of its

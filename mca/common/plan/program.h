@@ -25,12 +25,13 @@ typedef struct {
 /* Frees the lists of a program, which is then empty. The lists may be NULL. */
 void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
 
-/* Returns the largest number of chunks that a step of the program moves, or that a loop goes over. */
+/* Returns the largest number of chunks that a step of the program moves, or that a loop goes over; 0 for no such step.
+ */
 uint32_t mscclpp_plan_program_max_chunks(const mscclpp_plan_program_t *program);
 
 /*
- * Returns the kernel's argument `brief_chunks`: max_chunks if all blocks' programs consist only of steps that move
- * data or let the block's threads meet, and no step is shared by a group of blocks; else 0.
+ * Returns the kernel's argument `brief_chunks`: program->max_chunks, which must be set, if all blocks' programs consist
+ * only of steps that move data or let the block's threads meet, and no step is shared by a group of blocks; else 0.
  */
 uint32_t mscclpp_plan_program_brief_chunks(const mscclpp_plan_program_t *program);
 
@@ -42,15 +43,15 @@ uint32_t mscclpp_plan_program_brief_chunks(const mscclpp_plan_program_t *program
 void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank, uint64_t *const *counters);
 
 /*
- * Sets max_steps, max_items and program_bytes of `args`. Returns the size, in bytes, of all blocks' programs in the
- * form that blocks copy to their own memory (args->programs). Returns 0 if the program of some block is too long for
- * that.
+ * Sets max_steps, max_items and program_bytes of `args`, in any case. Returns the size, in bytes, of all blocks'
+ * programs in the form that blocks copy to their own memory (args->programs). Returns 0 if the program of some block is
+ * too long for that.
  */
 uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, mscclpp_dev_plan_args_t *args);
 
 /*
- * Writes the programs of all blocks in that form. `to` has room for the bytes that mscclpp_plan_program_measure has
- * returned, which also has set the fields of `args`.
+ * Writes the programs of all blocks in that form. mscclpp_plan_program_measure must have set the fields of `args`, and
+ * returned a size above 0, which is the size of `to`. The links must have been resolved.
  */
 void mscclpp_plan_program_pack(const mscclpp_plan_program_t *program, const mscclpp_dev_plan_args_t *args, void *to);
 

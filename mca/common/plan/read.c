@@ -513,13 +513,13 @@ mscclpp_status_t mscclpp_plan_parse(const char *text, size_t size, mscclpp_plan_
     mscclpp_status_t status = tree_arena != NULL && arena != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
     mscclpp_plan_t *plan = NULL;
     mscclpp_json_t *root = NULL;
-    char why[300] = "";
+    char reason[300] = "";
 
     if (status == MSCCLPP_OK) {
-        status = mscclpp_json_parse(tree_arena, text, size, why, sizeof(why), &root);
+        status = mscclpp_json_parse(tree_arena, text, size, reason, sizeof(reason), &root);
     }
     if (status == MSCCLPP_ERR_INVALID || status == MSCCLPP_ERR_NOT_SUPPORTED) {
-        mscclpp_plan_add_finding(report, MSCCLPP_PLAN_UNREAD, "json", mscclpp_plan_nowhere, "%s", why);
+        mscclpp_plan_add_finding(report, MSCCLPP_PLAN_UNREAD, "json", mscclpp_plan_nowhere, "%s", reason);
     }
     if (status == MSCCLPP_OK && mscclpp_plan_allocate(&reader, 1, sizeof(*plan), &plan)) {
         plan->arena = arena;

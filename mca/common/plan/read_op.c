@@ -75,7 +75,7 @@ static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
  * Reads which part of a shared operation the block does. Without "tbg_info", the block does the whole operation, and
  * tbg_size stays 0. Otherwise tb_id is checked to be less than tbg_size, because later code uses it as an index.
  */
-static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_op_t *op)
+static bool read_part(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_op_t *op)
 {
     bool is_valid = true;
     const mscclpp_json_t *group =
@@ -166,7 +166,7 @@ static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
         !mscclpp_plan_read_numbers(reader, object, "an operation", "semaphore_ids", MSCCLPP_PLAN_MAX_TABLE,
                                    MSCCLPP_PLAN_MAX_ITEMS, false, &op->semaphores, &op->semaphore_count) ||
         !read_items(reader, object, "src_buff", &op->src, &op->src_count) ||
-        !read_items(reader, object, "dst_buff", &op->dst, &op->dst_count) || !read_group(reader, object, op)) {
+        !read_items(reader, object, "dst_buff", &op->dst, &op->dst_count) || !read_part(reader, object, op)) {
         return false;
     }
     if (op->kind == MSCCLPP_PLAN_OP_BARRIER) {

@@ -40,13 +40,13 @@ static bool refuse_type(mscclpp_plan_reader_t *reader, const char *key, const ms
 }
 
 const mscclpp_json_t *mscclpp_plan_find_required(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
-                                                 const char *what, const char *key, mscclpp_json_type_t type)
+                                                 const char *object_name, const char *key, mscclpp_json_type_t type)
 {
     bool is_valid = true;
     const mscclpp_json_t *value = mscclpp_plan_find_optional(reader, object, key, type, &is_valid);
 
     if (is_valid && value == NULL) {
-        mscclpp_plan_refuse(reader, "key", "%s has no \"%s\"", what, key);
+        mscclpp_plan_refuse(reader, "key", "%s has no \"%s\"", object_name, key);
     }
     return value;
 }
@@ -64,18 +64,15 @@ const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, 
     return value;
 }
 
-/*
- * Refuses a number that is negative, fractional or too large for 64 bits. Such a number was stored as text only, which
- * the refusal shows. If a required key is missing, *number_p is also set to the fallback.
- */
-bool mscclpp_plan_read_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+/* A number that is negative, fractional or too large for 64 bits was stored as text only, which the refusal shows. */
+bool mscclpp_plan_read_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *object_name,
                               const char *key, uint64_t largest, bool is_needed, uint64_t fallback, uint64_t *number_p)
 {
     const mscclpp_json_t *value = mscclpp_json_get(object, key);
 
     if (value == NULL) {
         *number_p = fallback;
-        return !is_needed || mscclpp_plan_refuse(reader, "key", "%s has no \"%s\"", what, key);
+        return !is_needed || mscclpp_plan_refuse(reader, "key", "%s has no \"%s\"", object_name, key);
     }
     if (value->type == MSCCLPP_JSON_NUMBER) {
         return mscclpp_plan_refuse(reader, "number", "\"%s\" is %.40s; allowed are whole numbers from 0 to %llu", key,
@@ -92,22 +89,22 @@ bool mscclpp_plan_read_number(mscclpp_plan_reader_t *reader, const mscclpp_json_
     return true;
 }
 
-bool mscclpp_plan_read_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+bool mscclpp_plan_read_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *object_name,
                                 const char *key, uint32_t largest, uint32_t *number_p)
 {
     uint64_t number = 0;
 
-    if (!mscclpp_plan_read_number(reader, object, what, key, largest, true, 0, &number)) {
+    if (!mscclpp_plan_read_number(reader, object, object_name, key, largest, true, 0, &number)) {
         return false;
     }
     *number_p = (uint32_t)number;
     return true;
 }
 
-bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *object_name,
                               const char *key, const char *const *words, int *choice_p)
 {
-    const mscclpp_json_t *value = mscclpp_plan_find_required(reader, object, what, key, MSCCLPP_JSON_STRING);
+    const mscclpp_json_t *value = mscclpp_plan_find_required(reader, object, object_name, key, MSCCLPP_JSON_STRING);
     char allowed[300] = "";
     size_t used = 0;
 
@@ -124,13 +121,13 @@ bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_
     return mscclpp_plan_refuse(reader, "word", "\"%s\" is \"%.40s\"; allowed are: %s", key, value->text, allowed);
 }
 
-bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *object_name,
                                const char *key, uint32_t largest, uint32_t max_count, bool is_needed,
                                uint32_t **numbers_p, uint32_t *count_p)
 {
     bool is_valid = true;
     const mscclpp_json_t *array = is_needed
-                                      ? mscclpp_plan_find_required(reader, object, what, key, MSCCLPP_JSON_ARRAY)
+                                      ? mscclpp_plan_find_required(reader, object, object_name, key, MSCCLPP_JSON_ARRAY)
                                       : mscclpp_plan_find_optional(reader, object, key, MSCCLPP_JSON_ARRAY, &is_valid);
     uint32_t *numbers, count = 0;
 

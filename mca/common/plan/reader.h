@@ -14,8 +14,8 @@ typedef struct {
 
 /*
  * Each of these functions returns false, or NULL, after it has refused a value and reported that at the reader's place.
- * If memory runs out, they return false with reader->no_memory set, and report nothing. In both cases the rest of the
- * file is not read. `what` is the name of `object` in messages.
+ * If memory runs out, they return false with reader->no_memory set, and report nothing. In both cases the caller must
+ * give up the file. `object_name` stands for `object` in messages, such as "a block".
  */
 
 /* Reports that the file breaks `rule`. Always returns false. */
@@ -24,7 +24,7 @@ bool mscclpp_plan_refuse(mscclpp_plan_reader_t *reader, const char *rule, const 
 
 /* Returns a required member of an object. Refuses the file if it is absent or has another type. */
 const mscclpp_json_t *mscclpp_plan_find_required(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
-                                                 const char *what, const char *key, mscclpp_json_type_t type);
+                                                 const char *object_name, const char *key, mscclpp_json_type_t type);
 
 /*
  * Returns a member of an object, or NULL. *is_valid_p tells why it is NULL: true means that the member is absent, and
@@ -33,25 +33,28 @@ const mscclpp_json_t *mscclpp_plan_find_required(mscclpp_plan_reader_t *reader, 
 const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
                                                  const char *key, mscclpp_json_type_t type, bool *is_valid_p);
 
-/* Reads a whole number up to `largest`. If the key is absent and not `is_needed`, the number is `fallback`. */
-bool mscclpp_plan_read_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+/*
+ * Reads a whole number up to `largest`. If the key is absent, *number_p becomes `fallback`, and the file is refused if
+ * the key `is_needed`. If the value is refused, *number_p is unchanged.
+ */
+bool mscclpp_plan_read_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *object_name,
                               const char *key, uint64_t largest, bool is_needed, uint64_t fallback, uint64_t *number_p);
-/* Reads a required number of 32 bits, as mscclpp_plan_read_number does. */
-bool mscclpp_plan_read_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+/* Reads a required number of 32 bits, as mscclpp_plan_read_number does. After a refusal, *number_p is unchanged. */
+bool mscclpp_plan_read_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *object_name,
                                 const char *key, uint32_t largest, uint32_t *number_p);
 
 /*
  * Reads one of `words`, a list that ends with NULL, and sets *choice_p to its position. Any other word is refused with
  * the whole list, and *choice_p is then -1. The key is required; if it is absent, *choice_p is unchanged.
  */
-bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *object_name,
                               const char *key, const char *const *words, int *choice_p);
 
 /*
  * Reads an array of at most `max_count` whole numbers up to `largest`, into memory of the plan. If the array is absent
  * and not `is_needed`, it counts as empty. *numbers_p is then NULL and *count_p 0, and also after a failure.
  */
-bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *object_name,
                                const char *key, uint32_t largest, uint32_t max_count, bool is_needed,
                                uint32_t **numbers_p, uint32_t *count_p);
 

@@ -70,8 +70,8 @@ static bool drop_note(mscclpp_plan_report_t *report)
 }
 
 /*
- * Counts a fault even if the report has no room for the finding, so that the plan is refused in any case. Without
- * memory, the finding is kept without its text, and report->no_memory is set.
+ * Counts a fault before it looks for room, so that the plan is refused in any case. Without memory, the finding is kept
+ * without its text, and report->no_memory is set.
  */
 bool mscclpp_plan_add_finding(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
                               mscclpp_plan_place_t place, const char *format, ...)

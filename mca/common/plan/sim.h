@@ -239,7 +239,7 @@ void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor);
 bool mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event);
 /* Gives some threads of the actor the knowledge `know`, which all of its threads have from the next nop on. */
 void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_know_t *know);
-/* Gives the thread at `position` the facts about single threads that the packet in `cell` passes on. */
+/* Tells the thread at `position`, which reads the packet in `cell`, of its write, and the facts that it passes on. */
 void mscclpp_sim_hear_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_cell_t *cell,
                              uint32_t position);
 /* Stores in `cell` the facts about single threads that the thread at `position`, which writes the packet, knows. */
@@ -275,8 +275,9 @@ const mscclpp_plan_op_t *mscclpp_sim_current_op(const mscclpp_sim_t *sim, const 
 
 /*
  * sim_memory.c: reads and writes of cells. An actor's current operation accesses memory by these functions. They report
- * a race if the access is not ordered after earlier accesses of the cell. `thread` of the actor makes the access.
- * `launch` is the launch to which the access belongs. A packet takes two cells, and `cell_index` is the first of them.
+ * a race if the access is not ordered after earlier accesses of the cell. `thread` of the actor makes the access; of a
+ * packet, the thread at `position`. `launch` is the launch to which the access belongs. A packet takes two cells, and
+ * `cell_index` is the first of them.
  */
 
 /*
@@ -295,7 +296,10 @@ mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_acto
 /* Writes a value by a plain store. The cell then no longer holds a packet. */
 void mscclpp_sim_write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
                        mscclpp_sim_thread_t thread, mscclpp_sim_value_t value);
-/* Writes a packet, and the facts that it passes to its reader. `packet` is the record of the whole operation. */
+/*
+ * Writes a packet, and the facts that it passes to its reader. `packet` is the record of the whole operation, to which
+ * each of the two cells gets a reference.
+ */
 void mscclpp_sim_write_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
                               uint32_t position, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet);
 /* Writes a value that must not be read, into a cell of a buffer whose old contents are irrelevant. */
@@ -392,7 +396,7 @@ void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t rank);
 
 /*
  * sim_launch.c: if all blocks of the rank have ended a launch, checks its results, begins the next launch and returns
- * true. Returns false if a block still runs or the rank's run has ended.
+ * true. Returns false if a block still runs, if the rank's run has ended, or if there is no memory.
  */
 bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t rank);
 

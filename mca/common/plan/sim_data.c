@@ -284,7 +284,9 @@ static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *bl
                                           (mscclpp_sim_thread_t){(uint32_t)element, map});
 }
 
-/* Writes one element, plain or as a packet. NULL `packet`: a plain store. */
+/*
+ * Writes element `element` counted from `first_cell`: as a packet, which takes two cells, or plain if `packet` is NULL.
+ */
 static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t first_cell, uint64_t element,
                       mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {

@@ -104,7 +104,7 @@ static void check_results(mscclpp_sim_t *sim, uint32_t rank_number)
 
 /*
  * The application learns what its own rank's blocks know, and nothing else about peers: its kernel's end is all that it
- * sees. Returns false if blocks are still running, if the rank has ended, or if there is no memory.
+ * sees.
  */
 bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 {

@@ -104,8 +104,9 @@ static bool is_application(const mscclpp_sim_t *sim, uint32_t agent)
 }
 
 /*
- * Reports a race. Nothing orders the actor's current access and an earlier one. `earlier_writes` and `writes` say which
- * of them are writes. With `is_over_packet`, the current access overwrites a packet, which its reader may then miss.
+ * Reports a race: nothing orders the actor's current access and an earlier one. `earlier_writes` and `writes` say which
+ * of them are writes. With `is_over_packet`, the current access overwrites a packet, which its reader may then miss;
+ * this is reported as a deadlock.
  *
  * If the current access is made by an application, the finding is placed at the earlier access, because only that
  * belongs to the plan. After MAX_FAULTS faults, races are only counted.
@@ -115,7 +116,7 @@ static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
 {
     mscclpp_plan_place_t place = mscclpp_sim_place_of(sim, actor->agent, actor->clock);
     bool is_kept, by_application = is_application(sim, actor->agent) || is_application(sim, earlier->agent);
-    char who[160], other[160], what[100];
+    char actor_text[160], earlier_text[160], cell_text[100];
 
     if (is_application(sim, actor->agent)) {
         place = mscclpp_sim_place_of(sim, earlier->agent, earlier->clock);
@@ -124,23 +125,24 @@ static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
     if (sim->report->faults - sim->faults_before >= (int)MAX_FAULTS) {
         return;
     }
-    mscclpp_sim_actor_text(sim, actor->agent, actor->clock, who, sizeof(who));
-    mscclpp_sim_actor_text(sim, earlier->agent, earlier->clock, other, sizeof(other));
-    mscclpp_sim_cell_text(sim, cell, is_over_packet, what, sizeof(what));
+    mscclpp_sim_actor_text(sim, actor->agent, actor->clock, actor_text, sizeof(actor_text));
+    mscclpp_sim_actor_text(sim, earlier->agent, earlier->clock, earlier_text, sizeof(earlier_text));
+    mscclpp_sim_cell_text(sim, cell, is_over_packet, cell_text, sizeof(cell_text));
     if (is_over_packet) {
         is_kept = mscclpp_plan_add_finding(
             sim->report, MSCCLPP_PLAN_DEADLOCK, "packet-overwrite", place,
-            "%s may overwrite packets in %s before %s has read them, which then waits for ever", who, what, other);
+            "%s may overwrite packets in %s before %s has read them, which then waits for ever", actor_text, cell_text,
+            earlier_text);
     } else if (earlier->agent == actor->agent) {
-        is_kept =
-            mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_RACE, "hazard", place,
-                                     "it %s %s, which %s %s by other threads of the block, without a nop between them",
-                                     writes ? "writes" : "reads", what, other, earlier_writes ? "writes" : "reads");
+        is_kept = mscclpp_plan_add_finding(
+            sim->report, MSCCLPP_PLAN_RACE, "hazard", place,
+            "it %s %s, which %s %s by other threads of the block, without a nop between them",
+            writes ? "writes" : "reads", cell_text, earlier_text, earlier_writes ? "writes" : "reads");
     } else {
-        is_kept =
-            mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_RACE, by_application ? "launch" : "race", place,
-                                     "%s %s %s, which %s %s; nothing orders the two", who, writes ? "writes" : "reads",
-                                     what, other, earlier_writes ? "writes" : "reads");
+        is_kept = mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_RACE, by_application ? "launch" : "race", place,
+                                           "%s %s %s, which %s %s; nothing orders the two", actor_text,
+                                           writes ? "writes" : "reads", cell_text, earlier_text,
+                                           earlier_writes ? "writes" : "reads");
     }
     if (is_kept && by_application) {
         mscclpp_plan_explain(sim->report,
@@ -155,12 +157,13 @@ static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
  */
 static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier, size_t cell)
 {
-    char other[160], what[100];
+    char earlier_text[160], cell_text[100];
 
-    mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_NOTE, "packet-order", mscclpp_plan_nowhere,
-                             "%s stores %s, and only packets tell of it: packets have to order stores before them",
-                             mscclpp_sim_actor_text(sim, earlier->agent, earlier->clock, other, sizeof(other)),
-                             mscclpp_sim_cell_text(sim, cell, false, what, sizeof(what)));
+    mscclpp_plan_add_finding(
+        sim->report, MSCCLPP_PLAN_NOTE, "packet-order", mscclpp_plan_nowhere,
+        "%s stores %s, and only packets tell of it: packets have to order stores before them",
+        mscclpp_sim_actor_text(sim, earlier->agent, earlier->clock, earlier_text, sizeof(earlier_text)),
+        mscclpp_sim_cell_text(sim, cell, false, cell_text, sizeof(cell_text)));
 }
 
 /*
@@ -230,7 +233,7 @@ static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, msccl
 static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index)
 {
     const mscclpp_sim_cell_t *cell = &sim->cells[cell_index];
-    char what[100];
+    char cell_text[100];
 
     /* Values from an earlier launch do not count: another call may have used other buffers. */
     if ((cell->is_defined && cell->launch == launch) || is_application(sim, actor->agent) ||
@@ -240,7 +243,7 @@ static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, 
     mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_WRONG, "undefined",
                              mscclpp_sim_place_of(sim, actor->agent, actor->clock),
                              "it reads %s, which nothing has written in %s",
-                             mscclpp_sim_cell_text(sim, cell_index, false, what, sizeof(what)),
+                             mscclpp_sim_cell_text(sim, cell_index, false, cell_text, sizeof(cell_text)),
                              cell->is_defined ? "this launch" : "any launch");
 }
 

@@ -157,23 +157,23 @@ static uint64_t next_random(uint64_t *state)
 
 /*
  * Gives each actor one turn. The order of actors and the numbers of operations are random, so that runs find races that
- * one order hides. If *random is 0, the order is fixed, and each actor continues until it must wait. Returns false if
- * no actor could do anything: all have ended, there is a deadlock, or memory has run out.
+ * one order hides. If *random_state is 0, the order is fixed, and each actor continues until it must wait. Returns
+ * false if no actor could do anything: all have ended, there is a deadlock, or memory has run out.
  */
-static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
+static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random_state, uint32_t *order)
 {
     enum { STEPS_AT_ONCE = 12 }; /* the most that a random order does of one actor before the next one's turn */
     uint32_t actors = sim->block_count + sim->proxy_count;
     bool has_moved = false;
 
-    for (uint32_t i = 0; *random != 0 && i + 1 < actors; ++i) {
-        uint32_t other = i + (uint32_t)(next_random(random) % (actors - i)), swapped = order[i];
+    for (uint32_t i = 0; *random_state != 0 && i + 1 < actors; ++i) {
+        uint32_t other = i + (uint32_t)(next_random(random_state) % (actors - i)), swapped = order[i];
 
         order[i] = order[other];
         order[other] = swapped;
     }
     for (uint32_t i = 0; i < actors && !sim->no_memory; ++i) {
-        uint64_t max_steps = *random != 0 ? 1 + next_random(random) % STEPS_AT_ONCE : UINT64_MAX;
+        uint64_t max_steps = *random_state != 0 ? 1 + next_random(random_state) % STEPS_AT_ONCE : UINT64_MAX;
 
         for (uint64_t step = 0; step < max_steps; ++step) {
             bool has_stepped = order[i] < sim->block_count
@@ -195,9 +195,9 @@ static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 /*
  * Starts all ranks, and gives the actors turns until none can do anything or there are MAX_FAULTS faults. Reports a
  * deadlock if no actor can move and a rank has not ended. After MAX_FAULTS faults or without memory, the run is
- * incomplete, so a deadlock is not reported. `random` is as in mscclpp_sim_run.
+ * incomplete, so a deadlock is not reported. `order_seed` is as in mscclpp_sim_run.
  */
-static void run(mscclpp_sim_t *sim, uint64_t random)
+static void run(mscclpp_sim_t *sim, uint64_t order_seed)
 {
     enum { MAX_FAULTS = 8 }; /* of a run, which then ends */
     uint32_t actors = sim->block_count + sim->proxy_count;
@@ -215,7 +215,7 @@ static void run(mscclpp_sim_t *sim, uint64_t random)
         mscclpp_sim_launch(sim, rank_number);
     }
     while (!sim->no_memory && sim->report->faults - sim->faults_before < MAX_FAULTS &&
-           run_once_each(sim, &random, order)) {
+           run_once_each(sim, &order_seed, order)) {
     }
     free(order);
     for (uint32_t rank_number = 0; rank_number < sim->plan->rank_count; ++rank_number) {
@@ -226,11 +226,8 @@ static void run(mscclpp_sim_t *sim, uint64_t random)
     }
 }
 
-/*
- * Returns false only if the plan has too many cells. A lack of memory says nothing about the plan, so it is only noted
- * in the report.
- */
-bool mscclpp_sim_run(mscclpp_sim_t *sim, uint64_t random)
+/* A lack of memory says nothing about the plan, so it is no failure here. */
+bool mscclpp_sim_run(mscclpp_sim_t *sim, uint64_t order_seed)
 {
     bool fits = false;
 
@@ -238,7 +235,7 @@ bool mscclpp_sim_run(mscclpp_sim_t *sim, uint64_t random)
     if (allocate_run(sim)) {
         fits = mscclpp_sim_layout(sim);
         if (fits) {
-            run(sim, random);
+            run(sim, order_seed);
         }
     } else {
         sim->no_memory = true;

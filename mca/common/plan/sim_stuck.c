@@ -170,7 +170,10 @@ static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bl
     }
 }
 
-/* Adds a line only for the first semaphore that is 0. No semaphore may be 0, if the acquire needs one several times. */
+/*
+ * Adds a line only for the first semaphore that is 0. There may be none, and then no line: an acquire that needs a
+ * semaphore twice also waits while its value is 1.
+ */
 static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {
@@ -195,15 +198,16 @@ static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
                             const char *place)
 {
     const mscclpp_sim_cell_t *cell = &sim->cells[block->missing_cell];
-    char provider[300], what[100], who[160];
+    char provider[300], cell_text[100], writer_text[160];
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
     uint32_t operand_index = 0;
 
-    mscclpp_sim_cell_text(sim, block->missing_cell, true, what, sizeof(what));
+    mscclpp_sim_cell_text(sim, block->missing_cell, true, cell_text, sizeof(cell_text));
     if (cell->packet != NULL && cell->launch > block->launch) {
-        mscclpp_plan_explain(sim->report, "%s in launch %u waits for packets in %s, which %s has overwritten.", place,
-                             block->launch, what,
-                             mscclpp_sim_actor_text(sim, cell->write.agent, cell->write.clock, who, sizeof(who)));
+        mscclpp_plan_explain(
+            sim->report, "%s in launch %u waits for packets in %s, which %s has overwritten.", place, block->launch,
+            cell_text,
+            mscclpp_sim_actor_text(sim, cell->write.agent, cell->write.clock, writer_text, sizeof(writer_text)));
         return;
     }
     /* Find the source that the missing packet belongs to. */
@@ -214,10 +218,11 @@ static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
         }
     }
     describe_provider(sim, block, operand_index, provides_packets, provider, sizeof(provider));
-    mscclpp_plan_explain(sim->report, "%s in launch %u waits for packets in %s; %s.", place, block->launch, what,
+    mscclpp_plan_explain(sim->report, "%s in launch %u waits for packets in %s; %s.", place, block->launch, cell_text,
                          provider);
 }
 
+/* Says how many blocks have arrived. Nothing moves any more, so no block stands at a barrier that is open. */
 static void explain_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {

@@ -187,12 +187,12 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
 }
 
 /*
- * Simulates the plan once. 0 as `random` is the fixed order, in which each actor continues until it has to wait.
+ * Simulates the plan once. 0 as `order_seed` is the fixed order, in which each actor continues until it has to wait.
  * `first_rank` is that of mscclpp_sim_t. Buffers that are too large count as a fault. A lack of memory is not a fault;
  * it only sets report->no_memory.
  */
 static void run_once(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
-                     uint64_t random, uint32_t first_rank, mscclpp_plan_report_t *report,
+                     uint64_t order_seed, uint32_t first_rank, mscclpp_plan_report_t *report,
                      mscclpp_plan_sim_stats_t *stats)
 {
     mscclpp_sim_t sim = {.plan = survey->plan,
@@ -205,7 +205,7 @@ static void run_once(const survey_t *survey, const mscclpp_plan_sim_options_t *o
                          .has_min_or_max = survey->has_min_or_max,
                          .first_rank = first_rank};
 
-    if (!mscclpp_sim_run(&sim, random)) {
+    if (!mscclpp_sim_run(&sim, order_seed)) {
         mscclpp_plan_add_finding(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
                                  "the buffers have too many chunks to be simulated");
     }
@@ -224,12 +224,12 @@ static uint32_t runs_of_order(const survey_t *survey)
 
 /* Simulates the plan in one order of the actors, in as many runs as its ranks need. Stops at the first fault. */
 static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
-                uint64_t random, mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
+                uint64_t order_seed, mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
 {
     const int faults_before = report->faults;
 
     for (uint32_t i = 0; i < runs_of_order(survey) && report->faults == faults_before && !report->no_memory; ++i) {
-        run_once(survey, options, size, random, i * MSCCLPP_SIM_TOLD_APART, report, stats);
+        run_once(survey, options, size, order_seed, i * MSCCLPP_SIM_TOLD_APART, report, stats);
     }
 }
 
@@ -273,7 +273,7 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
     uint64_t touches, work, agents = plan->rank_count;
 
     mscclpp_plan_visit(plan, survey_op, &survey);
-    *stats = (mscclpp_plan_sim_stats_t){.checked = mscclpp_sim_has_result(plan)};
+    *stats = (mscclpp_plan_sim_stats_t){.has_result = mscclpp_sim_has_result(plan)};
     for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
         agents += plan->ranks[rank_number].block_count + plan->ranks[rank_number].channel_count[MSCCLPP_PLAN_PORT];
     }

@@ -17,16 +17,16 @@ typedef struct {
 } mscclpp_plan_sim_options_t;
 
 typedef struct {
-    int runs;       /* number of runs, over all sizes and orders of steps */
-    int sizes;      /* number of sizes of chunks that were simulated */
-    bool checked;   /* results were compared, since the collective defines them */
-    uint64_t steps; /* number of operations done in all runs */
+    int runs;        /* number of runs, over all sizes and orders of steps */
+    int sizes;       /* number of sizes of chunks that were simulated */
+    bool has_result; /* the collective defines the results, so they were compared */
+    uint64_t steps;  /* number of operations done in all runs */
 } mscclpp_plan_sim_stats_t;
 
 /*
  * Simulates a plan, in which mscclpp_plan_check has found no fault. Adds faults and notes to the report, and stops at
- * the first size that has faults. Returns true if there are none and there was enough memory. A plan that is too large
- * to simulate has the fault "size-limit".
+ * the first size that has faults. Returns true if there are none and there was enough memory (report->no_memory). A
+ * plan that is too large to simulate has the fault "size-limit". *stats is set in any case. Logs nothing.
  */
 bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_options_t *options,
                            mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats);

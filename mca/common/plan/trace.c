@@ -100,7 +100,7 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
     memset(trace, 0, sizeof(*trace));
     mscclpp_plan_visit(plan, note_cut, &cut);
     mscclpp_sim_get_shape(plan, 0, &in_chunks, &out_chunks);
-    /* The size of a message is that of a rank's larger buffer. */
+
     in_chunks = plan->collective == MSCCLPP_PLAN_ALLGATHER || in_chunks == 0 ? out_chunks : in_chunks;
     chunk_bytes = bytes / (in_chunks > 0 ? in_chunks : 1);
     chunk_bytes = chunk_bytes > 0 ? chunk_bytes : 1;

@@ -44,9 +44,10 @@ typedef struct {
 } mscclpp_plan_trace_t;
 
 /*
- * Traces one launch of a plan with a message of `bytes` bytes on every rank. mscclpp_plan_check must have found no
- * fault in the plan. Returns false after a fault, which is in the report, or if memory runs out (report->no_memory).
- * The caller destroys the trace in any case.
+ * Traces one launch of a plan with a message of `bytes` bytes: the size of a rank's input, or of its output for an
+ * all-gather or without an input. A chunk has at least one byte. mscclpp_plan_check must have found no fault in the
+ * plan. Returns false after a fault, which is in the report, or if memory runs out (report->no_memory). The caller
+ * destroys the trace in any case.
  */
 bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclpp_plan_cost_t *cost,
                         mscclpp_plan_report_t *report, mscclpp_plan_trace_t *trace);

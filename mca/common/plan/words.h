@@ -32,7 +32,7 @@ typedef enum {
     MSCCLPP_PLAN_TAKES_MULTICAST_PACKETS /* packets in the scratch of all ranks of a switch channel */
 } mscclpp_plan_takes_t;
 
-/* The sources and targets that an operation takes. */
+/* The sources and targets that an operation takes. An operation with a shape has at least one of each. */
 typedef struct {
     mscclpp_plan_takes_t src0, srcs;         /* the first source; each other source */
     mscclpp_plan_takes_t dst0, dst1, dsts;   /* the first two targets; each other target */
@@ -48,8 +48,8 @@ typedef struct {
 const mscclpp_plan_shape_t *mscclpp_plan_op_shape(const mscclpp_plan_op_t *op);
 
 /*
- * These functions return the required kind of source i, or target i, of such an operation. mscclpp_plan_takes_packets
- * returns true if a kind is packets.
+ * These functions return the required kind of source i, or target i, of an operation of this shape.
+ * mscclpp_plan_takes_packets returns true if the kind is packets, of whichever owner.
  */
 mscclpp_plan_takes_t mscclpp_plan_takes_src(const mscclpp_plan_shape_t *shape, uint32_t i);
 mscclpp_plan_takes_t mscclpp_plan_takes_dst(const mscclpp_plan_shape_t *shape, uint32_t i);

@@ -44,10 +44,10 @@ static bool claim_message(mscclpp_plan_file_t *file)
 static const char *reason_of_misfit_between_nodes(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
 {
     bool packets;
-    const char *why = mscclpp_plan_needs_reach(file->plan, mscclpp_fabric_nodes(team->fabric)->node_of, &packets);
+    const char *reason = mscclpp_plan_nodes_misfit(file->plan, mscclpp_fabric_nodes(team->fabric)->node_of, &packets);
 
-    if (why != NULL) {
-        return why;
+    if (reason != NULL) {
+        return reason;
     }
     if (file->plan->rank_count > MSCCLPP_DEV_MAX_RANKS) {
         return "it has more ranks than its kernels can tell apart";
@@ -82,12 +82,12 @@ static mscclpp_plan_prove_t proof_wanted(const mscclpp_config_t *config)
 }
 
 /* Logs why a file is not used: as a warning on rank 0, once in this process, else as debug output. */
-static void report_refusal(const mscclpp_team_t *team, mscclpp_plan_file_t *file, const char *why)
+static void report_refusal(const mscclpp_team_t *team, mscclpp_plan_file_t *file, const char *reason)
 {
     const bool warns = team->group.oob.rank == 0 && claim_message(file);
 
     mscclpp_log(warns ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_DEBUG, "%s: execution plan %s: %s: not used",
-                team->group.oob.label, file->path, why);
+                team->group.oob.label, file->path, reason);
 }
 
 /*

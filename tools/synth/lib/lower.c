@@ -220,7 +220,7 @@ bool synth_prove(const char *text, size_t size, bool *checked, char *why, size_t
     mscclpp_plan_report_init(&report);
     is_right = mscclpp_plan_parse(text, size, &report, &plan) == MSCCLPP_OK && mscclpp_plan_check(plan, &report) &&
                mscclpp_plan_simulate(plan, &options, &report, &stats);
-    *checked = stats.checked;
+    *checked = stats.has_result;
     for (int i = 0; i < report.count; ++i) {
         /*
          * In general this finding is only a note: it says that data are overwritten if an executor has a smaller ring
