@@ -124,11 +124,11 @@ MSCCLPP_DEV void mscclpp_dev_linger_count(mscclpp_dev_linger_block_t *block_stat
 }
 
 /*
- * Returns true if threads of the first block can serve the operation that has arrived, without other blocks. `limits`
- * are those of brief operations for these threads.
+ * Returns true if the operation that has arrived is for the first block alone, and brief for those of its threads whose
+ * `limits` these are.
  */
-MSCCLPP_DEV bool mscclpp_dev_linger_is_for(const mscclpp_dev_linger_block_t *block_state,
-                                           const mscclpp_dev_brief_limits_t *limits)
+MSCCLPP_DEV bool mscclpp_dev_linger_is_for_first(const mscclpp_dev_linger_block_t *block_state,
+                                                 const mscclpp_dev_brief_limits_t *limits)
 {
     const uint32_t code = block_state->words[MSCCLPP_DEV_BELL_CODE];
     const bool is_brief = mscclpp_dev_linger_is_brief(&block_state->args, code, limits);
@@ -137,10 +137,10 @@ MSCCLPP_DEV bool mscclpp_dev_linger_is_for(const mscclpp_dev_linger_block_t *blo
 }
 
 /*
- * Serves an operation for which mscclpp_dev_linger_is_for is true, and counts its epoch. Called by all threads of the
- * first block, if `whole_block`, or by the listening threads alone. `launches` is the number of operations that have
- * ended, and `row_shift` is that of the limits for these threads. If a thread fails, sets ctx->failed in all of them,
- * and block_state->failed. All of these threads have read the epoch when the operation's function returns.
+ * Serves an operation for which mscclpp_dev_linger_is_for_first is true, and counts its epoch. Called by all threads of
+ * the first block, if `whole_block`, or by the listening threads alone. `launches` is the number of operations that
+ * have ended, and `row_shift` is that of the limits for these threads. If a thread fails, sets ctx->failed in all of
+ * them, and block_state->failed. All of these threads have read the epoch when the operation's function returns.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *block_state,
                                                 uint32_t row_shift, uint64_t launches, bool whole_block)
@@ -201,8 +201,8 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
             mscclpp_dev_pause(&ctx);
         }
         mscclpp_dev_warp_meet(); /* all see the words that each has taken */
-        whole_block = !mscclpp_dev_linger_is_for(block_state, &limits);
-        if (whole_block && !mscclpp_dev_linger_is_for(block_state, &block_limits)) {
+        whole_block = !mscclpp_dev_linger_is_for_first(block_state, &limits);
+        if (whole_block && !mscclpp_dev_linger_is_for_first(block_state, &block_limits)) {
             return true;
         }
         if (ctx.tid == 0) {
@@ -241,7 +241,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
     }
     for (;;) {
         mscclpp_dev_block_sync(ctx);
-        if (block_state->heard == 0 || !mscclpp_dev_linger_is_for(block_state, &limits)) {
+        if (block_state->heard == 0 || !mscclpp_dev_linger_is_for_first(block_state, &limits)) {
             return block_state->heard != 0;
         }
         ctx->failed = mscclpp_dev_ld_relaxed_block_u32(&block_state->failed) != 0;

@@ -91,9 +91,9 @@ MSCCLPP_DEV_LINGER_OPERATION(move_blocks, mscclpp_dev_blocks_args_t,
 #undef MSCCLPP_DEV_LINGER_OPERATION
 
 /*
- * Executes one all-reduce by packets within a node that is not brief (linger_brief.h). Here and below, `code` is the
- * bell's word CODE, and the functions return true if the thread has failed. If, on a GPU, the type and operation are
- * hot and the number of ranks is 2, 4 or 8, all three are constants in the code that runs.
+ * Executes one all-reduce within a node: by packets, and too long to be brief (linger_brief.h). Here and below, `code`
+ * is the bell's word CODE, and the functions return true if the thread has failed. If, on a GPU, the type and operation
+ * are hot and the number of ranks is 2, 4 or 8, all three are constants in the code that runs.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   uint32_t code)
@@ -124,7 +124,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
 
 /*
  * Executes one all-reduce by puts (allreduce_oneshot_put.h). On a GPU, the type, the operation and the number of ranks
- * are constants if the combination is hot, there are 2 ranks, and both buffers are aligned to whole units.
+ * are constants if the combination is hot, there are 2 ranks, and both buffers begin at multiples of MSCCLPP_DEV_UNIT.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                               uint32_t code)

@@ -46,7 +46,7 @@ static __global__ void __launch_bounds__(THREADS)
     mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_coll_combine_packets(&ctx, &args, NULL, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
-                                     OP != ANY ? OP : (int)args.common.op, MSCCLPP_DEV_COLL_BATCH);
+                                     OP != ANY ? OP : (int)args.common.op, MSCCLPP_DEV_COLL_PACKET_BATCH);
 }
 
 /* Combines blocks that differ in size. One kernel serves all types: such blocks are rarely small on all ranks. */
@@ -58,7 +58,7 @@ static __global__ void __launch_bounds__(THREADS)
     mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_coll_combine_packets(&ctx, &args.coll, &args, false, (int)args.coll.common.dtype,
-                                     (int)args.coll.common.op, MSCCLPP_DEV_COLL_BATCH);
+                                     (int)args.coll.common.op, MSCCLPP_DEV_COLL_PACKET_BATCH);
 }
 
 static __global__ void __launch_bounds__(THREADS) tiles_kernel(const __grid_constant__ mscclpp_dev_blocks_args_t args)

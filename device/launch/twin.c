@@ -120,13 +120,13 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         mscclpp_dev_coll_move_packets(ctx, args, NULL);
         break;
     case MSCCLPP_KERNEL_COLL_COMBINE_PACKETS:
-        mscclpp_dev_coll_combine_packets(ctx, args, NULL, false, dtype, op, MSCCLPP_DEV_COLL_BATCH);
+        mscclpp_dev_coll_combine_packets(ctx, args, NULL, false, dtype, op, MSCCLPP_DEV_COLL_PACKET_BATCH);
         break;
     case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
         mscclpp_dev_coll_move_packets(ctx, args, args);
         break;
     case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
-        mscclpp_dev_coll_combine_packets(ctx, args, args, false, dtype, op, MSCCLPP_DEV_COLL_BATCH);
+        mscclpp_dev_coll_combine_packets(ctx, args, args, false, dtype, op, MSCCLPP_DEV_COLL_PACKET_BATCH);
         break;
     case MSCCLPP_KERNEL_COLL_TILES:
         mscclpp_dev_coll_tiles(ctx, args, dtype, op);

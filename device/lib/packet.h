@@ -57,8 +57,8 @@ enum { MSCCLPP_DEV_PHASE_OPERANDS, MSCCLPP_DEV_PHASE_RESULTS };
 #define MSCCLPP_DEV_PACKET_STEP 16
 
 /*
- * Returns peer `i` of this rank, for i from 1. Peer 1 is the next rank, so that the ranks do not all send to the same
- * one at the same time.
+ * Returns the rank `i` places after this one, going around; `i` is at most the number of ranks. Loops begin with the
+ * next rank, so that the ranks do not all send to the same one at the same time.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_peer(const mscclpp_dev_args_t *args, uint32_t i)
 {

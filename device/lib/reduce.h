@@ -168,8 +168,8 @@ typedef union {
         MSCCLPP_DEV_UNROLL                                                                                             \
         for (i_ = 0; i_ < 16 / (int)sizeof(type_); ++i_) {                                                             \
             type_ x = a.field_[i_], y = b.field_[i_];                                                                  \
-            bool better = op == MSCCLPP_OP_MAXLOC ? y.value > x.value : y.value < x.value;                             \
-            if (better || (y.value == x.value && y.index < x.index)) {                                                 \
+            bool is_better = op == MSCCLPP_OP_MAXLOC ? y.value > x.value : y.value < x.value;                          \
+            if (is_better || (y.value == x.value && y.index < x.index)) {                                              \
                 a.field_[i_] = y;                                                                                      \
             }                                                                                                          \
         }                                                                                                              \

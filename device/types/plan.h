@@ -150,7 +150,7 @@ struct mscclpp_dev_plan_args {
     uint32_t alignment;                   /* of chunks, and of the parts of a group, bytes */
     uint32_t width;                       /* MSCCLPP_DEV_LL16 or _LL8 */
     uint32_t rank;                        /* this rank's number in the plan */
-    uint8_t names[MSCCLPP_DEV_MAX_RANKS]; /* the names of the plan's ranks for a wait that gives up */
+    uint8_t names[MSCCLPP_DEV_MAX_RANKS]; /* by the plan's rank: the rank that a failed wait for it reports as late */
     /*
      * A copy in device memory of the arguments that do not depend on the call, for a lingering kernel. NULL: no such
      * kernel can serve the call, because the plan uses buffers of other ranks.

@@ -303,7 +303,7 @@ MSCCLPP_DEV char *mscclpp_dev_nodes_step_row(const mscclpp_dev_nodes_epoch_t *ep
     return epoch->nodes->exchange + mscclpp_dev_nodes_step_offset(epoch, slot, 0);
 }
 
-/* Waits for one unit of a slot's packets, and returns it. `peer` is the rank that is late if it does not come. */
+/* Waits for one unit of a slot's packets. A failed wait names `peer` and sets ctx->failed; the value is arbitrary. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                                          const char *row, uint64_t unit, uint32_t peer)
 {

@@ -57,7 +57,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_size(uint64_t end, uint64_t first, uint32_t
     return end <= first ? 0 : end - first < piece_units ? (uint32_t)(end - first) : piece_units;
 }
 
-/* Returns true if both user buffers are aligned to whole units. */
+/* Returns true if both user buffers begin at multiples of MSCCLPP_DEV_UNIT. */
 MSCCLPP_DEV bool mscclpp_dev_put_is_plain(const mscclpp_dev_args_t *args)
 {
     return ((uintptr_t)args->in | (uintptr_t)args->out) % MSCCLPP_DEV_UNIT == 0;
@@ -74,7 +74,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_put_whole_units(const mscclpp_dev_args_t *args,
                : 0;
 }
 
-/* Loads a unit of the operand. `is_plain` is a constant: both buffers are aligned to whole units. */
+/* Loads a unit of the operand. `is_plain`, a constant, says what mscclpp_dev_put_is_plain returns; false always works.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args, bool is_plain, uint64_t index)
 {
     const char *from = (const char *)args->in + index * MSCCLPP_DEV_UNIT;
@@ -85,7 +86,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args,
                                             : mscclpp_dev_ld_words(from, (uint32_t)bytes_left);
 }
 
-/* Stores a unit of the result. `is_plain` is a constant: the buffers are aligned to whole units. */
+/*
+ * Stores a unit of the result. `is_plain` is as in mscclpp_dev_put_ld, but may be true only for types without padding.
+ */
 MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool is_plain, int dtype, uint64_t index,
                                     mscclpp_dev_vec_t value)
 {
@@ -138,8 +141,9 @@ MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_ve
 
 /*
  * Puts units `begin` to `end` - 1 of piece `number` into the slots of all peers, in whole batches of all threads. `in`
- * is the piece in this rank's operand, aligned to whole units. `batch` is a constant. Signals nothing. Returns the
- * first unit that was not put, because fewer than a whole batch of all threads is left.
+ * is the piece in this rank's operand, at a multiple of MSCCLPP_DEV_UNIT if there is a whole batch. `batch` is a
+ * constant. Signals nothing. Returns the first unit that was not put, because fewer than a whole batch of all threads
+ * is left.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   int const_ranks, int batch, const char *in, uint64_t number,

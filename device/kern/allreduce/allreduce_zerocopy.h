@@ -28,13 +28,13 @@
 /* Returns true if every buffer starts at a multiple of 16 bytes. Only then are whole units moved at once. */
 MSCCLPP_DEV bool mscclpp_dev_zerocopy_is_aligned(const mscclpp_dev_zerocopy_args_t *args)
 {
-    uintptr_t bits = 0;
+    uintptr_t all_addresses = 0; /* combined by OR */
     uint32_t rank;
 
     for (rank = 0; rank < args->common.nranks; ++rank) {
-        bits |= (uintptr_t)args->peer_in[rank] | (uintptr_t)args->peer_out[rank];
+        all_addresses |= (uintptr_t)args->peer_in[rank] | (uintptr_t)args->peer_out[rank];
     }
-    return bits % MSCCLPP_DEV_UNIT == 0;
+    return all_addresses % MSCCLPP_DEV_UNIT == 0;
 }
 
 /*

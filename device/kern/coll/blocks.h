@@ -68,15 +68,15 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_result_bytes(const mscclpp_dev_coll_args_t
 }
 
 /*
- * Returns peer `i` of this rank, for i from 1. Peer 1 is the next rank, so that the ranks do not all use the same one
- * at the same time.
+ * Returns the rank `i` places after this one, going around; `i` is at most the number of ranks. Loops begin with the
+ * next rank, so that the ranks do not all use the same one at the same time.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_next(const mscclpp_dev_args_t *args, uint32_t i)
 {
     return args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 }
 
-/* Returns the rank `i` places before this one, going around. */
+/* Returns the rank `i` places before this one, going around; `i` is at most the number of ranks. */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, uint32_t i)
 {
     return args->rank >= i ? args->rank - i : args->rank + args->nranks - i;
@@ -98,7 +98,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, u
 /*
  * Copies units `unit`, `unit` + `step` and so on of a block of `bytes` bytes to each of `count` places. Begins with
  * place `first_target`, which differs from rank to rank, so that not all ranks store to one place at the same time.
- * `is_aligned`: both sides are aligned to whole units; these are then moved in batches.
+ * `is_aligned`: all addresses are multiples of MSCCLPP_DEV_UNIT; whole units are then moved in batches.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_copy_units(char *const *to, uint32_t count, uint32_t first_target, const char *from,
                                              uint64_t bytes, bool is_aligned, uint64_t unit, uint64_t step)
@@ -131,23 +131,23 @@ MSCCLPP_DEV void mscclpp_dev_coll_copy_units(char *const *to, uint32_t count, ui
 }
 
 /*
- * Copies part `first` of the `step` parts of a block of `bytes` bytes: units `first`, `first` + `step` and so on. Moves
- * whole units if both sides are aligned, else words or bytes. The host twin copies adjacent units instead, with one
- * memmove. Not inlined, because callers need registers.
+ * Copies the part of a block of `bytes` bytes that belongs to thread `thread` of `threads`: units `thread`, `thread` +
+ * `threads` and so on. Moves whole units if both sides are aligned, else words or bytes. The host twin copies adjacent
+ * units instead, with one memmove. Not inlined, because callers need registers.
  */
-MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_copy(char *to, const char *from, uint64_t bytes, uint64_t first,
-                                               uint64_t step)
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_copy(char *to, const char *from, uint64_t bytes, uint64_t thread,
+                                               uint64_t threads)
 {
 #if MSCCLPP_DEV_ROWS
     const uint64_t units = mscclpp_dev_units(bytes);
-    const uint64_t part = (units + step - 1) / step * MSCCLPP_DEV_UNIT, begin = first * part;
+    const uint64_t part = (units + threads - 1) / threads * MSCCLPP_DEV_UNIT, begin = thread * part;
 
     if (begin < bytes) {
         memmove(to + begin, from + begin, bytes - begin < part ? bytes - begin : part);
     }
 #else
     mscclpp_dev_coll_copy_units(&to, 1, 0, from, bytes, ((uintptr_t)to | (uintptr_t)from) % MSCCLPP_DEV_UNIT == 0,
-                                first, step);
+                                thread, threads);
 #endif
 }
 

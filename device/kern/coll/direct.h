@@ -35,7 +35,11 @@ MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *
     return all_addresses % MSCCLPP_DEV_UNIT == 0;
 }
 
-/* Copies part `thread` of `threads` of a block, as mscclpp_dev_coll_copy_units does, or by rows. */
+/*
+ * Copies this thread's part of a block of `bytes` bytes to each of `count` places: as mscclpp_dev_coll_copy_units does
+ * or, on the twin, a long block by rows. Begins with place `first_target`. `thread` counts from 0 over the `threads`
+ * threads of the grid.
+ */
 MSCCLPP_DEV void mscclpp_dev_direct_copy(char *const *to, uint32_t count, uint32_t first_target, const char *from,
                                          uint64_t bytes, bool is_aligned, uint64_t thread, uint64_t threads)
 {

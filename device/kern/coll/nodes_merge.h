@@ -11,7 +11,8 @@
 /*
  * Returns one unit of this node's blocks for `receiver`, combined in rank order. This rank's operand is at
  * `own_operand`. The operands of the other ranks are in rows of this rank's scratch. If this rank is the receiver,
- * these are the rows of data for it; else they are the rows of data that it sends for others.
+ * these are the rows of data for it; else they are the rows of data that it sends for others. Each operand has `bytes`
+ * bytes, the turn's part of the block.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge(const mscclpp_dev_ctx_t *ctx,
                                                            const mscclpp_dev_coll_nodes_state_t *state,

@@ -515,7 +515,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_incoming(const mscclpp_dev_coll_node
 }
 
 /*
- * Returns the bytes that node `from` sends to node `to` of its data at `slot`, including the sizes of the blocks.
+ * Returns the bytes that the owner with this rank's number sends from node `from` to node `to`: those of its data at
+ * `slot`, an offset in this rank's exchange area, including the sizes of the blocks.
  * Returns 0 if `to` needs no data of this turn: the slot may then still hold the data of an earlier turn. Reads the
  * sizes at `slot`, so they must have been stored there or have arrived.
  */

@@ -23,7 +23,7 @@
  * The number of operands that a thread loads before it waits for the first one. Lingering kernels have registers for
  * fewer: more operands would be kept in local memory, which costs a small call more than a second batch.
  */
-#define MSCCLPP_DEV_COLL_BATCH 8
+#define MSCCLPP_DEV_COLL_PACKET_BATCH 8
 #define MSCCLPP_DEV_COLL_LINGER_BATCH 4
 
 /* A call as one thread sees it. The threads of the grid form rows: each row works on one block of data at a time. */
@@ -189,7 +189,7 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
 /*
  * Waits for the operands of ranks 0 to `end` - 1 for one unit, and returns their combination in rank order. If a wait
  * fails, sets ctx->failed, and the value is arbitrary. `end` is at least 1. `bytes` is the size of the whole result.
- * `batch` is a constant, at most MSCCLPP_DEV_COLL_BATCH.
+ * `batch` is a constant, at most MSCCLPP_DEV_COLL_PACKET_BATCH.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t *ctx,
                                                                const mscclpp_dev_coll_packets_t *packets, uint32_t end,
@@ -197,8 +197,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t
                                                                uint32_t batch, uint32_t unit)
 {
     mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t values[MSCCLPP_DEV_COLL_BATCH];
-    bool has_arrived[MSCCLPP_DEV_COLL_BATCH];
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_COLL_PACKET_BATCH];
+    bool has_arrived[MSCCLPP_DEV_COLL_PACKET_BATCH];
     uint32_t first_rank, i;
 
     for (first_rank = 0; first_rank < end; first_rank += batch) {
@@ -224,8 +224,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t
 
 /*
  * Runs the kernel for patterns that combine blocks. `blocks` is NULL if all blocks have the same size. `hot` says that
- * `dtype` and `op` are constants; `batch` is one, too, at most MSCCLPP_DEV_COLL_BATCH. After a failure nothing more is
- * sent or stored in the output.
+ * `dtype` and `op` are constants; `batch` is one, too, at most MSCCLPP_DEV_COLL_PACKET_BATCH. After a failure nothing
+ * more is sent or stored in the output.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
                                                   const mscclpp_dev_blocks_args_t *blocks, bool hot, int dtype, int op,

@@ -61,13 +61,14 @@ MSCCLPP_DEV uint64_t mscclpp_dev_strided_lanes(uint64_t items, uint32_t width, u
 }
 
 /*
- * Returns where segment `segment` of a side begins, as an offset in bytes. The side's runs hold `run` segments of
- * `size` bytes, and are `stride` bytes apart. A 64-bit division takes a GPU long, and most runs, of one segment, do not
- * need it.
+ * Returns where segment `segment` of a side begins, as an offset in bytes. The side's runs hold `run_segments` segments
+ * of `size` bytes, and are `stride` bytes apart. A 64-bit division takes a GPU long, and most runs, of one segment, do
+ * not need it.
  */
-MSCCLPP_DEV int64_t mscclpp_dev_strided_place(uint64_t segment, uint64_t run, int64_t stride, uint64_t size)
+MSCCLPP_DEV int64_t mscclpp_dev_strided_place(uint64_t segment, uint64_t run_segments, int64_t stride, uint64_t size)
 {
-    return run == 1 ? (int64_t)segment * stride : (int64_t)(segment / run) * stride + (int64_t)(segment % run * size);
+    return run_segments == 1 ? (int64_t)segment * stride
+                             : (int64_t)(segment / run_segments) * stride + (int64_t)(segment % run_segments * size);
 }
 
 /*

@@ -127,8 +127,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_rows(const mscclpp_dev_ctx_t *ctx, const 
 
 /*
  * Combines whole units in batches of `batch`, as mscclpp_dev_coll_take_combined does, if all operands and the result
- * are aligned to units. Returns this thread's first unit that is left. `batch` and `hot` are constants; `hot` says that
- * `dtype` and `op` are, too.
+ * begin at multiples of a unit. Returns this thread's first unit that is left. `batch` and `hot` are constants; `hot`
+ * says that `dtype` and `op` are, too.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                    const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,

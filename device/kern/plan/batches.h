@@ -12,13 +12,13 @@
 
 /*
  * Returns true if all items of the step consist of whole, aligned units, and none is cut off by the end of its block.
- * Sets *has_packets to whether some hold packets.
+ * *has_packets then tells whether some hold packets; after false it tells nothing.
  */
 MSCCLPP_DEV bool mscclpp_dev_plan_is_whole(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_step_t *step,
                                            const mscclpp_dev_plan_run_t *run, mscclpp_dev_plan_slice_t slice,
                                            bool *has_packets)
 {
-    uintptr_t all_bits = slice.bytes;
+    uintptr_t all_bits = slice.bytes; /* of the size and all addresses, combined by OR */
     uint32_t i;
 
     *has_packets = false;

@@ -9,8 +9,8 @@
 #include "device/kern/plan/data.h"
 
 /*
- * Returns true if mscclpp_dev_plan_brief can run the program: it consists of data steps outside loops and groups,
- * packets are of format LL16 and order nothing else, and no step is long.
+ * Returns true if mscclpp_dev_plan_brief can run the program: it fits the block's own memory and consists of nops and
+ * of data steps outside loops and groups, packets are of format LL16 and order nothing else, and no step is long.
  */
 MSCCLPP_DEV bool mscclpp_dev_plan_is_brief(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {

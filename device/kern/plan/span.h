@@ -144,7 +144,7 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_put8(char *slot, mscclpp_dev_vec_t val
     mscclpp_dev_put_unit(slot, MSCCLPP_DEV_PACKET_STEP, value, flag, MSCCLPP_DEV_LL8);
 }
 
-/* Returns true if a unit of a span is whole, and its offset is a multiple of its size. */
+/* Returns true if a unit of a span is whole, and the span begins at a multiple of MSCCLPP_DEV_UNIT. */
 MSCCLPP_DEV bool mscclpp_dev_plan_is_plain(const mscclpp_dev_plan_span_t *span, uint64_t unit)
 {
     return (unit + 1) * MSCCLPP_DEV_UNIT <= span->bytes && (uintptr_t)span->address % MSCCLPP_DEV_UNIT == 0;
@@ -191,7 +191,10 @@ MSCCLPP_DEV void mscclpp_dev_plan_await_unit(mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* Stores a unit of a span, as a packet if the span holds packets. */
+/*
+ * Stores a unit of a span, as a packet if the span holds packets. Of plain data, bytes that `mask` does not select
+ * (mscclpp_dev_unit_mask) and bytes after the span's end are not stored.
+ */
 MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
                                         uint64_t unit, uint32_t flag, mscclpp_dev_vec_t value, uint32_t mask)
 {

@@ -107,7 +107,7 @@ plant coll-reduce-one-branch collectives_reduce "$trees" "$launcher" 's/second =
 plant coll-packets-silent collectives "$coll/packets.h" "$launcher" 's/units == 0 \&\& packets->lane == 0/false/'
 plant coll-strided-end strided "$coll/direct.h" "$launcher" \
     's/^    mscclpp_dev_barrier\(ctx, args, barriers_before \+ 2\);//'
-plant coll-strided-runs strided "$coll/strided.h" "$launcher" 's/\(segment % run \* size\)/(0 * size)/'
+plant coll-strided-runs strided "$coll/strided.h" "$launcher" 's/\(segment % run_segments \* size\)/(0 * size)/'
 plant coll-strided-lanes strided "$coll/strided.h" "$launcher" 's/thread % lanes, lanes\)/0, lanes)/'
 plant coll-strided-batch strided "$coll/strided.h" "$launcher" \
     's/item \+= MSCCLPP_DEV_STRIDED_BATCH \* lanes/item += 5 * lanes/'
