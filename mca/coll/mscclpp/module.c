@@ -163,7 +163,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     if (mca_coll_mscclpp_state.config.check_calls) {
         MCA_COLL_MSCCLPP_COLLECTIVES(INSTALL_CHECK)
     }
-    module->enabled = true;
+    module->is_enabled = true;
     if (is_intra) {
         mca_coll_mscclpp_list_insert(module);
     }
@@ -181,10 +181,10 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
 
-    if (!module->enabled) {
+    if (!module->is_enabled) {
         return OMPI_SUCCESS;
     }
-    module->enabled = false;
+    module->is_enabled = false;
 #define UNINSTALL(slot_) MCA_COLL_MSCCLPP_SLOT_UNINSTALL(module, comm, slot_);
     MCA_COLL_MSCCLPP_SLOTS(UNINSTALL)
 #undef UNINSTALL

@@ -34,6 +34,7 @@ static bool find_shared_mapping(const void *address, uintptr_t *low_p, uintptr_t
     return is_found;
 }
 
+/* The filter of the twin: returns true if the memory at an address is to count as host memory. */
 static bool is_host(const void *address)
 {
     uintptr_t low, high;

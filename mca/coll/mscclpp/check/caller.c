@@ -26,7 +26,7 @@ static bool find_known(uintptr_t caller, bool *is_mpi_p)
     return known >> 1 == (uint64_t)caller;
 }
 
-bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, const void *caller)
+bool mca_coll_mscclpp_check_is_wanted(const mca_coll_mscclpp_module_t *module, const void *caller)
 {
     const uintptr_t address = (uintptr_t)caller;
     Dl_info mpi, symbol;
@@ -40,11 +40,11 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
      * it counts as a part of that call.
      */
     if (0 == dladdr(caller, &symbol) || 0 == dladdr((void *)(uintptr_t)MPI_Init, &mpi)) {
-        return !module->comparing;
+        return !module->in_compared_call;
     }
     if (symbol.dli_fbase != mpi.dli_fbase) {
-        return !module->comparing; /* the caller is a component in front of this one, or one that serves a compared
-                                      call */
+        /* The caller is a component in front of this one, or one that serves a compared call. */
+        return !module->in_compared_call;
     }
     is_mpi = symbol.dli_sname != NULL &&
              (0 == strncmp(symbol.dli_sname, "MPI_", 4) || 0 == strncmp(symbol.dli_sname, "PMPI_", 5));

@@ -35,8 +35,8 @@ typedef struct check {
     int rank;        /* this rank's index among the peers; -1 on an inter-communicator */
     int missing;     /* peers whose arguments have not arrived */
     double started;  /* time by mscclpp_now */
-    bool warned;     /* a warning has named the missing ranks */
-    bool posted;     /* this rank's arguments have been sent */
+    bool has_warned; /* a warning has named the missing ranks */
+    bool has_sent;   /* the sending of this rank's arguments has begun, or has failed */
     mca_coll_mscclpp_oob_message_t *messages; /* the messages that hold the peers' signatures, linked by `next` */
     mca_coll_mscclpp_signature_t *own_signature;
     mca_coll_mscclpp_signature_t *signatures[]; /* by peer; NULL: not received yet */
@@ -62,7 +62,7 @@ static void skip_comparison(mca_coll_mscclpp_module_t *module, uint64_t number)
 {
     mscclpp_error("%s: collective call %llu: no memory to compare it with the calls of the other ranks; it goes on",
                   mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)number);
-    mca_coll_mscclpp_oob_send_empty(module, NULL, mca_coll_mscclpp_check_peers(module->comm),
+    mca_coll_mscclpp_oob_send_empty(module, NULL, mca_coll_mscclpp_peer_count(module->comm),
                                     MCA_COLL_MSCCLPP_OOB_CHECK_SKIPPED, number);
     mca_coll_mscclpp_oob_break_off(module);
 }
@@ -87,7 +87,7 @@ static void free_check(check_t *check)
 static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t *oob,
                              const mca_coll_mscclpp_check_call_t *call)
 {
-    const int peers = mca_coll_mscclpp_check_peers(module->comm);
+    const int peers = mca_coll_mscclpp_peer_count(module->comm);
     check_t *check = calloc(1, sizeof(*check) + (size_t)peers * sizeof(check->signatures[0]));
 
     if (check == NULL) {
@@ -95,7 +95,7 @@ static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
     }
     check->module = module;
     check->oob = oob;
-    check->number = module->checked;
+    check->number = module->checked_calls;
     check->peers = peers;
     check->missing = peers;
     check->rank = OMPI_COMM_IS_INTER(module->comm) ? -1 : ompi_comm_rank(module->comm);
@@ -164,7 +164,7 @@ static bool is_blocking(mca_coll_mscclpp_check_function_t function)
     return function < MCA_COLL_MSCCLPP_CHECK_iallgather; /* the first function that does not wait */
 }
 
-/* Returns a message of a rank that does not compare this call, if one has come. The caller frees it. */
+/* Returns a message of a rank that does not compare this call; NULL: none. The caller frees it by free(). */
 static mca_coll_mscclpp_oob_message_t *take_end(check_t *check)
 {
     mca_coll_mscclpp_oob_message_t *message =
@@ -191,8 +191,8 @@ static mscclpp_status_t advance_check(check_t *check)
     mca_coll_mscclpp_oob_message_t *message;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (!check->posted) {
-        check->posted = true;
+    if (!check->has_sent) {
+        check->has_sent = true;
         status = send_arguments(check);
     }
     if (MSCCLPP_OK == status) {
@@ -257,14 +257,14 @@ static mscclpp_status_t check_clock(check_t *check)
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     const double waited = mscclpp_now() - check->started;
     const bool is_over = config->timeout > 0 && waited > config->timeout;
-    const bool must_warn = config->warn_after > 0 && waited > config->warn_after && !check->warned;
+    const bool must_warn = config->warn_after > 0 && waited > config->warn_after && !check->has_warned;
     const int rank = ompi_comm_rank(check->module->comm);
     char name[64], call[112], ranks[128];
 
     if (!is_over && !must_warn) {
         return MSCCLPP_OK;
     }
-    check->warned = true;
+    check->has_warned = true;
     mca_coll_mscclpp_signature_name(check->own_signature->function, name, sizeof(name));
     list_missing(check, ranks, sizeof(ranks));
     (void)snprintf(call, sizeof(call), "collective call %llu, %s", (unsigned long long)check->number, name);
@@ -527,15 +527,15 @@ static void send_without_waiting(check_t *check)
 static int give_up_without_memory(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function)
 {
     if (!is_blocking(function)) {
-        skip_comparison(module, module->checked);
+        skip_comparison(module, module->checked_calls);
         return OMPI_SUCCESS;
     }
     mscclpp_error("%s: collective call %llu: no memory to compare it with the calls of the other ranks",
-                  mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)module->checked);
+                  mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)module->checked_calls);
     module->check_failed = true;
     if (!OMPI_COMM_IS_INTER(module->comm)) {
         mca_coll_mscclpp_oob_send_empty(module, NULL, ompi_comm_size(module->comm), MCA_COLL_MSCCLPP_OOB_CHECK_FAILED,
-                                        module->checked);
+                                        module->checked_calls);
     }
     mca_coll_mscclpp_oob_break_off(module);
     return MPI_ERR_NO_MEM;
@@ -551,7 +551,7 @@ static bool begin(mca_coll_mscclpp_module_t *module, int *rc_p)
     if (module->check_failed || (!OMPI_COMM_IS_INTER(module->comm) && 1 == ompi_comm_size(module->comm))) {
         return false;
     }
-    if (1 == ++module->checked) {
+    if (1 == ++module->checked_calls) {
         (void)mca_coll_mscclpp_state.bind(module); /* so that MPI_Comm_free settles the comparisons in progress */
     }
     return true;
@@ -585,7 +585,7 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
         (void)progress(); /* sends this rank's arguments, unless progress is already running further down the stack */
         return OMPI_SUCCESS;
     }
-    if (call->hopeless) {
+    if (call->is_hopeless) {
         send_without_waiting(check);
         free_check(check);
         return OMPI_SUCCESS; /* the call itself reports the error */

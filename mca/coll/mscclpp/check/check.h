@@ -37,7 +37,7 @@ typedef struct {
     uint64_t size;        /* bytes of data in one element */
     bool same_to;         /* all ranks have the same `to` for each peer */
     mca_coll_mscclpp_check_pair_t *pairs;
-    bool hopeless; /* an earlier call has broken the communicator for the kind of memory that this rank passes */
+    bool is_hopeless; /* an earlier call has broken the communicator for the kind of memory that this rank passes */
 } mca_coll_mscclpp_check_call_t;
 
 /*
@@ -45,35 +45,31 @@ typedef struct {
  * creates a communicator, some within opal_progress, and their order differs between ranks. `caller`: the address that
  * the function returns to.
  */
-bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, const void *caller);
+bool mca_coll_mscclpp_check_is_wanted(const mca_coll_mscclpp_module_t *module, const void *caller);
 
 /*
- * Compares a call with the calls of the other ranks, before the call is served. Returns OMPI_SUCCESS if the calls
- * match. Also returns OMPI_SUCCESS if the call is nonblocking or persistent, whose comparison continues in
- * opal_progress, or `hopeless`: such a blocking call reports its own error. Otherwise returns an MPI error code. If the
- * comparison itself failed, no further call of the communicator is compared, and each fails.
+ * Compares a call with the calls of the other ranks, before the call is served. Waits for them if the call is blocking.
+ * Returns OMPI_SUCCESS if the calls match. Also returns OMPI_SUCCESS if the call is nonblocking or persistent, whose
+ * comparison continues in opal_progress, if it is `is_hopeless`, as such a blocking call reports its own error, or if
+ * there is no other rank. Otherwise returns an MPI error code, after a log. If the comparison itself failed, no further
+ * call of the communicator is compared, and each fails with MPI_ERR_OTHER.
  */
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call);
 
 /*
  * Called in place of mca_coll_mscclpp_check_call by a rank that has no memory to describe the call. Logs this. For a
  * blocking call, makes the other ranks of an intra-communicator fail the call, too, and returns MPI_ERR_NO_MEM. A
- * nonblocking or persistent call continues without a comparison, and the result is OMPI_SUCCESS.
+ * nonblocking or persistent call continues without a comparison, and the result is OMPI_SUCCESS. Without other ranks,
+ * and after a comparison that failed, it returns the same as mca_coll_mscclpp_check_call.
  */
 int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module,
                                           mca_coll_mscclpp_check_function_t function);
 
-/* Returns the number of ranks that a call exchanges bytes with. */
-static inline int mca_coll_mscclpp_check_peers(struct ompi_communicator_t *comm)
-{
-    return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
-}
-
 /*
- * Comparisons of nonblocking calls advance in opal_progress, where `init` registers a callback. `init` returns an Open
- * MPI error code. `settle` waits for a module's comparisons, for the time of the parameter `timeout` at most (0:
- * without a limit). Then it drops those that are left. `forget` drops them at once. If the module is NULL, both act on
- * the comparisons of all modules.
+ * Comparisons of nonblocking calls advance in opal_progress. `init` registers the callback for that if check_calls is
+ * set, and returns an Open MPI error code, without a log. `settle` runs opal_progress until a module's comparisons have
+ * ended, for the time of the parameter `timeout` at most (0: without a limit). Then it drops those that are left.
+ * `forget` drops them at once. If the module is NULL, both act on the comparisons of all modules.
  */
 int mca_coll_mscclpp_check_init(void);
 void mca_coll_mscclpp_check_fini(void);

@@ -72,7 +72,7 @@ size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signa
 
 /* A value that has to be equal on all ranks. */
 typedef struct {
-    const char *what; /* its name in messages */
+    const char *name; /* for messages */
     int64_t (*value)(const mca_coll_mscclpp_signature_t *signature);
     void (*text)(const mca_coll_mscclpp_signature_t *signature, char *text, size_t size); /* words it for messages */
 } aspect_t;
@@ -177,7 +177,7 @@ static void describe_values(const aspect_t *aspect, mca_coll_mscclpp_signature_t
                             char *text, size_t size)
 {
     char value[64], list[96];
-    size_t used = (size_t)snprintf(text, size, "%s is ", aspect->what);
+    size_t used = (size_t)snprintf(text, size, "%s is ", aspect->name);
     int rank, earlier;
 
     for (rank = 0; rank < ranks && used + sizeof(value) + sizeof(list) + PHRASE_RESERVE < size; ++rank) {

@@ -211,7 +211,7 @@ static int serve_later(mca_coll_mscclpp_request_t *request)
 static bool is_from_application(const mca_coll_mscclpp_module_t *module, const void *caller)
 {
     return !mca_coll_mscclpp_state.gpu->twin ||
-           (!module->in_ompi_call && (module->comparing || mca_coll_mscclpp_check_wanted(module, caller)));
+           (!module->in_ompi_call && (module->in_compared_call || mca_coll_mscclpp_check_is_wanted(module, caller)));
 }
 
 /* Notes why a nonblocking call is not for kernels, in case it is on device memory. */

@@ -93,7 +93,7 @@ static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bo
         return NULL;
     }
     edges->count = 0;
-    edges->parallel = false;
+    edges->has_parallel = false;
     for (int i = 0; i < degree; ++i) {
         const int peer = neighbor_of(comm, rank, is_outgoing, i);
 
@@ -108,7 +108,7 @@ static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bo
     }
     qsort(edges->edge, (size_t)edges->count, sizeof(edges->edge[0]), compare_edges);
     for (int i = 1; i < edges->count; ++i) {
-        edges->parallel = edges->parallel || edges->edge[i].peer == edges->edge[i - 1].peer;
+        edges->has_parallel = edges->has_parallel || edges->edge[i].peer == edges->edge[i - 1].peer;
     }
     return edges;
 }
@@ -140,7 +140,7 @@ static void send_same(call_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
     const uint64_t bytes = mca_coll_mscclpp_packed_bytes(blocks->count, blocks->type);
 
-    if (blocks->edges->parallel) {
+    if (blocks->edges->has_parallel) {
         mca_coll_mscclpp_native_send_blocks(call, blocks);
         return;
     }

@@ -3,8 +3,11 @@
 
 #include "mca/common/base/log.h"
 
-/* Whether MPI_COMM_SELF has the attribute, and what to call when it is deleted. Guarded by the component's lock. */
-static bool attribute_self_set;
+/*
+ * Whether MPI_COMM_SELF has the attribute, and what to call when it is deleted. Written under the component's lock.
+ * attribute_ended no longer changes once the attribute is set.
+ */
+static bool has_self_attribute;
 static void (*attribute_ended)(void);
 
 /*
@@ -18,7 +21,7 @@ static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
     (void)value;
     (void)context;
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
-    attribute_self_set = false;
+    has_self_attribute = false;
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
     attribute_ended();
     return MPI_SUCCESS;
@@ -50,10 +53,6 @@ int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll
     return rc;
 }
 
-/*
- * Does nothing if MPI_COMM_SELF has the attribute already or does not exist yet. After a failure, the next call tries
- * again.
- */
 int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void))
 {
     struct ompi_communicator_t *self = &ompi_mpi_comm_self.comm;
@@ -61,10 +60,10 @@ int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void))
 
     /* The lock may be held here, because setting a new attribute calls no callback. */
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
-    if (!attribute_self_set && self->c_local_group != NULL) {
+    if (!has_self_attribute && self->c_local_group != NULL) {
         attribute_ended = ended;
         rc = mca_coll_mscclpp_attribute_attach(self, self_deleted, NULL);
-        attribute_self_set = OMPI_SUCCESS == rc;
+        has_self_attribute = OMPI_SUCCESS == rc;
     }
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
     return rc;

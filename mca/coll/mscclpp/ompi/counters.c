@@ -23,7 +23,7 @@ typedef enum { BY_KERNELS, BY_ENGINES, BY_PLANS, RUNG, STAGED, PASSED, WAYS } wa
 /* The ways as the variables' names and descriptions word them. */
 static const struct {
     const char *name;
-    const char *what;
+    const char *words;
 } ways[WAYS] = {
     [BY_KERNELS] = {"kernels", "served by kernels"},
     [BY_ENGINES] = {"engines", "served by copy engines"},
@@ -161,7 +161,7 @@ void mca_coll_mscclpp_register_counters(void)
         for (int way = 0; way < WAYS; ++way) {
             (void)snprintf(name, sizeof(name), "%s_%s", collectives[i], ways[way].name);
             (void)snprintf(description, sizeof(description), "Calls of %s of this process, in all variants, %s",
-                           collectives[i], ways[way].what);
+                           collectives[i], ways[way].words);
             register_counter(name, description, &calls[i][way]);
         }
     }

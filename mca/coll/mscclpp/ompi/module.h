@@ -177,7 +177,7 @@ typedef struct {
 /* The edges of this rank that lead to a peer, sorted by peer and turn. */
 typedef struct {
     int count;
-    bool parallel; /* some peer has more than one edge */
+    bool has_parallel; /* some peer has more than one edge */
     mca_coll_mscclpp_edge_t edge[];
 } mca_coll_mscclpp_edges_t;
 
@@ -193,12 +193,12 @@ typedef struct mca_coll_mscclpp_module_t {
     struct ompi_communicator_t *comm;
     mca_coll_mscclpp_previous_t previous; /* the functions that serve the calls that this module does not serve */
     mca_coll_mscclpp_own_t own_functions; /* with check_calls, called by the functions that compare calls */
-    uint64_t checked;                     /* number of calls that were compared */
+    uint64_t checked_calls;               /* number of calls whose comparison has begun */
     bool check_failed;                    /* a call could not be compared: no further one is, and each call fails */
-    bool comparing;                       /* a call has been compared and is being served; what serves it may call other
-                                             collectives */
+    bool in_compared_call;                /* a call has been compared and is being served; what serves it may call
+                                             other collectives */
     bool in_ompi_call; /* a call that Open MPI itself makes is being served; such calls are not compared */
-    bool enabled;      /* the module has functions in the communicator's table */
+    bool is_enabled;   /* the module has functions in the communicator's table */
     bool peer_reports; /* another rank has given up the agreement of a call, and logs what follows from it */
     bool told_broken;  /* the BROKEN state has been reported */
     mca_coll_mscclpp_team_state_t team_state;
@@ -279,6 +279,12 @@ static inline const char *mca_coll_mscclpp_comm_name(const struct ompi_communica
     return name != NULL && '\0' != name[0] ? name : "an unnamed communicator";
 }
 
+/* Returns the number of ranks that a call exchanges bytes with. On an inter-communicator, they are the other group. */
+static inline int mca_coll_mscclpp_peer_count(struct ompi_communicator_t *comm)
+{
+    return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
+}
+
 /*
  * Takes one turn of a waiting loop: runs Open MPI's progress, or, in a fiber, goes back to the code that runs the
  * fiber.
@@ -306,7 +312,10 @@ mca_coll_mscclpp_module_t *mca_coll_mscclpp_module_of(const struct ompi_communic
  */
 void mca_coll_mscclpp_wait_for_watchers(const mca_coll_mscclpp_module_t *module);
 
-/* Makes MPI_Comm_free call `deleted` with `value` when it begins (attribute.c). Returns an Open MPI error code. */
+/*
+ * Makes MPI_Comm_free call `deleted` with `value` when it begins (attribute.c). Returns an Open MPI error code, after a
+ * log; then `deleted` is never called.
+ */
 typedef int (*mca_coll_mscclpp_deleted_fn_t)(MPI_Comm comm, int key, void *value, void *context);
 int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll_mscclpp_deleted_fn_t deleted,
                                       void *value);
@@ -314,8 +323,8 @@ int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll
 /*
  * Makes MPI_Finalize call `ended` when it begins. Call this function when MPI_COMM_SELF is created, before anybody else
  * can attach an attribute. Attributes that are attached later are deleted earlier, so their callbacks still find the
- * teams on every rank. Does nothing if `ended` is attached already, or if there are only sessions, which have no
- * MPI_COMM_SELF. Returns an Open MPI error code.
+ * teams on every rank. Does nothing if a function is attached already, or if there are only sessions, which have no
+ * MPI_COMM_SELF. Returns an Open MPI error code, after a log; then the next call tries again.
  */
 int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void));
 

@@ -6,11 +6,6 @@
 
 typedef mca_coll_mscclpp_stage_call_t call_t;
 
-static int count_peers(struct ompi_communicator_t *comm)
-{
-    return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
-}
-
 /*
  * Sets the addresses of the call's buffers. Returns true if this rank works in place, with its data in the receive
  * buffer.
@@ -36,7 +31,8 @@ static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_
     } else {
         mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
     }
-    mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)count_peers(comm), rdtype);
+    mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)mca_coll_mscclpp_peer_count(comm),
+                                    rdtype);
 }
 
 /* Describes MPI_Allgatherv, in the same way as MPI_Allgather. */
@@ -46,12 +42,12 @@ static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp
                                 struct ompi_communicator_t *comm)
 {
     if (set_buffers(call, sbuf, rbuf)) {
-        mca_coll_mscclpp_stage_vector(&call->recv.read, count_peers(comm), rcounts, displs, rdtype);
+        mca_coll_mscclpp_stage_vector(&call->recv.read, mca_coll_mscclpp_peer_count(comm), rcounts, displs, rdtype);
         mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
     } else {
         mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
     }
-    mca_coll_mscclpp_stage_vector(&call->recv.write, count_peers(comm), rcounts, displs, rdtype);
+    mca_coll_mscclpp_stage_vector(&call->recv.write, mca_coll_mscclpp_peer_count(comm), rcounts, displs, rdtype);
 }
 
 /* Describes MPI_Alltoall. In place, the blocks for all ranks are read from the receive buffer. */
@@ -59,7 +55,7 @@ static void describe_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_c
                               struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                               struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
-    size_t ranks = (size_t)count_peers(comm);
+    size_t ranks = (size_t)mca_coll_mscclpp_peer_count(comm);
 
     if (set_buffers(call, sbuf, rbuf)) {
         mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)rcount * ranks, rdtype);
@@ -76,11 +72,11 @@ static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_
                                struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
     if (set_buffers(call, sbuf, rbuf)) {
-        mca_coll_mscclpp_stage_vector(&call->recv.read, count_peers(comm), rcounts, rdispls, rdtype);
+        mca_coll_mscclpp_stage_vector(&call->recv.read, mca_coll_mscclpp_peer_count(comm), rcounts, rdispls, rdtype);
     } else {
-        mca_coll_mscclpp_stage_vector(&call->send.read, count_peers(comm), scounts, sdispls, sdtype);
+        mca_coll_mscclpp_stage_vector(&call->send.read, mca_coll_mscclpp_peer_count(comm), scounts, sdispls, sdtype);
     }
-    mca_coll_mscclpp_stage_vector(&call->recv.write, count_peers(comm), rcounts, rdispls, rdtype);
+    mca_coll_mscclpp_stage_vector(&call->recv.write, mca_coll_mscclpp_peer_count(comm), rcounts, rdispls, rdtype);
 }
 
 /* Describes MPI_Alltoallw, in the same way as MPI_Alltoall. Each block has its own type. */
@@ -90,11 +86,11 @@ static void describe_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_
                                struct ompi_datatype_t *const *rdtypes, struct ompi_communicator_t *comm)
 {
     if (set_buffers(call, sbuf, rbuf)) {
-        mca_coll_mscclpp_stage_types(&call->recv.read, count_peers(comm), rcounts, rdispls, rdtypes);
+        mca_coll_mscclpp_stage_types(&call->recv.read, mca_coll_mscclpp_peer_count(comm), rcounts, rdispls, rdtypes);
     } else {
-        mca_coll_mscclpp_stage_types(&call->send.read, count_peers(comm), scounts, sdispls, sdtypes);
+        mca_coll_mscclpp_stage_types(&call->send.read, mca_coll_mscclpp_peer_count(comm), scounts, sdispls, sdtypes);
     }
-    mca_coll_mscclpp_stage_types(&call->recv.write, count_peers(comm), rcounts, rdispls, rdtypes);
+    mca_coll_mscclpp_stage_types(&call->recv.write, mca_coll_mscclpp_peer_count(comm), rcounts, rdispls, rdtypes);
 }
 
 /* Describes a reduction to which this rank contributes `in_count` elements, and receives `out_count` elements. */
@@ -106,6 +102,7 @@ static void describe_reduction(call_t *call, const void *sbuf, void *rbuf, size_
     mca_coll_mscclpp_stage_elements(&call->recv.write, out_count, dtype);
 }
 
+/* Describes MPI_Allreduce. Like the next functions, needs no operation: what is copied does not depend on it. */
 static void describe_allreduce(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                                struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {
@@ -116,7 +113,7 @@ static void describe_allreduce(call_t *call, const void *sbuf, void *rbuf, mca_c
 
 /*
  * Describes MPI_Reduce_scatter_block. On an intercommunicator, a contribution has a block for each rank of its own
- * group: hence ompi_comm_size, and not count_peers.
+ * group: hence ompi_comm_size, and not mca_coll_mscclpp_peer_count.
  */
 static void describe_reduce_scatter_block(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                           struct ompi_datatype_t *dtype, struct ompi_op_t *op,
@@ -126,6 +123,7 @@ static void describe_reduce_scatter_block(call_t *call, const void *sbuf, void *
     describe_reduction(call, sbuf, rbuf, (size_t)rcount * (size_t)ompi_comm_size(comm), (size_t)rcount, dtype);
 }
 
+/* Describes MPI_Reduce_scatter: reads the blocks of all ranks of this rank's group, and writes this rank's block. */
 static void describe_reduce_scatter(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                                     struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                     struct ompi_communicator_t *comm)
@@ -140,6 +138,7 @@ static void describe_reduce_scatter(call_t *call, const void *sbuf, void *rbuf, 
     describe_reduction(call, sbuf, rbuf, total_count, own_count, dtype);
 }
 
+/* Describes MPI_Scan, whose buffers are those of MPI_Allreduce. */
 static void describe_scan(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                           struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {

@@ -171,7 +171,7 @@ static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca
 static void describe_call(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                           struct ompi_communicator_t *comm, mca_coll_mscclpp_check_call_t *check)
 {
-    const int peers = mca_coll_mscclpp_check_peers(comm);
+    const int peers = mca_coll_mscclpp_peer_count(comm);
     const int self = OMPI_COMM_IS_INTER(comm) ? -1 : ompi_comm_rank(comm);
     const layout_t *mine = contribution(call);
 
@@ -217,13 +217,6 @@ static void describe_call(const mca_coll_mscclpp_stage_call_t *call, const mca_c
     }
 }
 
-static bool has_device_data(const mca_coll_mscclpp_stage_argument_t *argument)
-{
-    const char *address;
-
-    return mca_coll_mscclpp_stage_find(argument, mca_coll_mscclpp_is_device, &address);
-}
-
 int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function,
                                  const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view)
 {
@@ -232,16 +225,15 @@ int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_msc
 
     /* In a REDUCTION all ranks have one count, which takes the place of sizes for each pair of ranks. */
     if (MCA_COLL_MSCCLPP_STAGE_REDUCTION != view->pattern) {
-        check.pairs = calloc((size_t)mca_coll_mscclpp_check_peers(module->comm), sizeof(*check.pairs));
+        check.pairs = calloc((size_t)mca_coll_mscclpp_peer_count(module->comm), sizeof(*check.pairs));
         if (check.pairs == NULL) {
             return mca_coll_mscclpp_check_without_memory(module, function);
         }
     }
-    check.has_root = view->rooted;
+    check.has_root = view->has_root;
     check.root = view->root;
     describe_call(call, view, module->comm, &check);
-    check.hopeless = MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state &&
-                     (has_device_data(&call->recv) || has_device_data(&call->send));
+    check.is_hopeless = MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state && mca_coll_mscclpp_stage_needed(call);
     rc = mca_coll_mscclpp_check_call(module, &check);
     free(check.pairs);
     return rc;

@@ -50,7 +50,7 @@
     (view_).counts = rcounts
 #define STAGE_HAS_ROOT(view_, pattern_)                                                                                \
     STAGE_IS(view_, pattern_);                                                                                         \
-    (view_).rooted = true;                                                                                             \
+    (view_).has_root = true;                                                                                           \
     (view_).root = root
 #define STAGE_IS_REDUCE(view_)                                                                                         \
     STAGE_HAS_ROOT(view_, REDUCTION);                                                                                  \
@@ -74,7 +74,7 @@
     mca_coll_mscclpp_stage_view_t view = {0};                                                                          \
     int rc;                                                                                                            \
                                                                                                                        \
-    if (!mca_coll_mscclpp_check_wanted(module, __builtin_return_address(0))) {                                         \
+    if (!mca_coll_mscclpp_check_is_wanted(module, __builtin_return_address(0))) {                                      \
         const bool was_in_ompi_call = module->in_ompi_call;                                                            \
                                                                                                                        \
         module->in_ompi_call = true;                                                                                   \
@@ -86,9 +86,9 @@
     is_(view);                                                                                                         \
     rc = mca_coll_mscclpp_stage_check(module, MCA_COLL_MSCCLPP_CHECK_##slot_, &call, &view);                           \
     if (OMPI_SUCCESS == rc) {                                                                                          \
-        module->comparing = true;                                                                                      \
+        module->in_compared_call = true;                                                                               \
         rc = STAGE_SERVE(slot_, STAGE_LIST args_, __VA_ARGS__);                                                        \
-        module->comparing = false;                                                                                     \
+        module->in_compared_call = false;                                                                              \
     }                                                                                                                  \
     return rc
 

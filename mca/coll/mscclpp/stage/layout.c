@@ -260,7 +260,10 @@ static int element_add_segments(element_t *element, const struct iovec *segments
     return rc;
 }
 
-/* Determines the places of one element's `size` bytes of data. Returns MPI_ERR_NO_MEM or MPI_ERR_TYPE. */
+/*
+ * Determines the places of one element's `size` bytes of data. Returns OMPI_SUCCESS or, after a log, MPI_ERR_NO_MEM, or
+ * MPI_ERR_TYPE if Open MPI does not describe all bytes. After an error the element has no type, but is usable.
+ */
 static int element_read(element_t *element, const struct ompi_datatype_t *type, size_t size)
 {
     struct iovec *segments = NULL;
@@ -502,15 +505,14 @@ bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argume
                                  const char **address_p)
 {
     element_t element;
-    bool is_settled;
-    bool found;
+    bool is_settled, is_found;
 
     element.type = NULL;
     pieces_init(&element.list);
-    found = layout_find(argument, &argument->read, &element, matches, address_p, &is_settled) ||
-            (!is_settled && layout_find(argument, &argument->write, &element, matches, address_p, &is_settled));
+    is_found = layout_find(argument, &argument->read, &element, matches, address_p, &is_settled) ||
+               (!is_settled && layout_find(argument, &argument->write, &element, matches, address_p, &is_settled));
     pieces_release(&element.list);
-    return found;
+    return is_found;
 }
 
 /* Returns the bytes that all pieces of a list have together. */

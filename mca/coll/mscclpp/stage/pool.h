@@ -13,7 +13,11 @@
 /* The most unused bytes that the pool keeps. */
 #define MCA_COLL_MSCCLPP_STAGE_POOL_KEEP ((size_t)256 << 20)
 
-/* Yields at least `size` bytes of undefined content, aligned to a page. Thread-safe. */
+/*
+ * Yields at least `size` bytes of undefined content, aligned to a page. Thread-safe. Trims the pool first, so a
+ * progress loop must not call it. Errors are those of the GPU library, and have been logged; *block_p is then
+ * arbitrary.
+ */
 mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p);
 
 /*
@@ -28,7 +32,7 @@ void mca_coll_mscclpp_stage_pool_put(void *block, size_t size);
  */
 void mca_coll_mscclpp_stage_pool_trim(void);
 
-/* Frees all memory that the pool keeps. */
+/* Frees all memory that the pool keeps, but none that a call still uses. May wait for kernels, like the trim. */
 void mca_coll_mscclpp_stage_pool_drain(void);
 
 #endif

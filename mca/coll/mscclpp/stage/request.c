@@ -34,7 +34,7 @@ static atomic_int under_way; /* number of requests in both lists */
  */
 static void submit(mca_coll_mscclpp_stage_request_t *request)
 {
-    request->copying = false;
+    request->is_copying = false;
     request->polls = 0;
     /* The request is counted before it is in a list, so that the count is never 0 while a list holds a request. */
     atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
@@ -68,7 +68,7 @@ static bool advance(mca_coll_mscclpp_stage_request_t *request, int *error_p)
     bool done = false;
     int error;
 
-    if (!request->copying) {
+    if (!request->is_copying) {
         if (!REQUEST_COMPLETE(request->inner)) {
             return false;
         }
@@ -81,7 +81,7 @@ static bool advance(mca_coll_mscclpp_stage_request_t *request, int *error_p)
             *error_p = error;
             return true;
         }
-        request->copying = true;
+        request->is_copying = true;
     }
     *error_p = mca_coll_mscclpp_stage_end_copy_out(&request->stage, ++request->polls > POLLS_MAX, &done);
     return done || OMPI_SUCCESS != *error_p;

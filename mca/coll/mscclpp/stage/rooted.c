@@ -21,12 +21,6 @@ static role_t role_of(int root, struct ompi_communicator_t *comm)
     return ompi_comm_rank(comm) == root ? ROOT : PEER;
 }
 
-/* Returns the number of ranks that the root exchanges blocks with, itself included, except on an intercommunicator. */
-static int count_peers(struct ompi_communicator_t *comm)
-{
-    return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
-}
-
 /*
  * What a rank does in a collective whose data go to the root. On an inter-communicator the root itself contributes
  * nothing. On an intra-communicator it may work in place, with its contribution in the receive buffer.
@@ -125,7 +119,8 @@ static void describe_gather(call_t *call, const void *sbuf, mca_coll_mscclpp_cou
         mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
     }
     if (duties.receives) {
-        mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)count_peers(comm), rdtype);
+        mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)mca_coll_mscclpp_peer_count(comm),
+                                        rdtype);
     }
 }
 
@@ -141,11 +136,11 @@ static void describe_gatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_co
         mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
     }
     if (duties.in_place) {
-        mca_coll_mscclpp_stage_vector(&call->recv.read, count_peers(comm), rcounts, displs, rdtype);
+        mca_coll_mscclpp_stage_vector(&call->recv.read, mca_coll_mscclpp_peer_count(comm), rcounts, displs, rdtype);
         mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
     }
     if (duties.receives) {
-        mca_coll_mscclpp_stage_vector(&call->recv.write, count_peers(comm), rcounts, displs, rdtype);
+        mca_coll_mscclpp_stage_vector(&call->recv.write, mca_coll_mscclpp_peer_count(comm), rcounts, displs, rdtype);
     }
 }
 
@@ -157,7 +152,8 @@ static void describe_scatter(call_t *call, const void *sbuf, mca_coll_mscclpp_co
     from_root_t duties = from_root(call, sbuf, rbuf, root, comm);
 
     if (duties.sends) {
-        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount * (size_t)count_peers(comm), sdtype);
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount * (size_t)mca_coll_mscclpp_peer_count(comm),
+                                        sdtype);
     }
     if (duties.receives) {
         mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount, rdtype);
@@ -173,7 +169,7 @@ static void describe_scatterv(call_t *call, const void *sbuf, mca_coll_mscclpp_c
     from_root_t duties = from_root(call, sbuf, rbuf, root, comm);
 
     if (duties.sends) {
-        mca_coll_mscclpp_stage_vector(&call->send.read, count_peers(comm), scounts, displs, sdtype);
+        mca_coll_mscclpp_stage_vector(&call->send.read, mca_coll_mscclpp_peer_count(comm), scounts, displs, sdtype);
     }
     if (duties.receives) {
         mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount, rdtype);

@@ -33,11 +33,6 @@
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_gpu_stream_t *_Atomic streams[DEVICES_MAX];
 
-static int to_mpi(mscclpp_status_t status)
-{
-    return MSCCLPP_ERR_NO_MEMORY == status ? MPI_ERR_NO_MEM : mca_coll_mscclpp_status_to_ompi(status);
-}
-
 /*
  * Yields the staging stream of a device, or of the current device if `device` is negative. Makes the stream at the
  * first use. Returns MSCCLPP_ERR_INVALID for a device number that is too large, or an error of the GPU library; then
@@ -85,8 +80,8 @@ void mca_coll_mscclpp_stage_open(int device)
     (void)ensure_stream(device, &stream);
 }
 
-/* Returns true if some touched byte of an argument is in device memory. *address_p is the address of such a byte. */
-static bool argument_on_device(const mca_coll_mscclpp_stage_argument_t *argument, const char **address_p)
+/* Returns true, with the address of such a byte in *address_p, if the call touches device memory of an argument. */
+static bool has_device_data(const mca_coll_mscclpp_stage_argument_t *argument, const char **address_p)
 {
     return mca_coll_mscclpp_stage_find(argument, mca_coll_mscclpp_is_device, address_p);
 }
@@ -95,7 +90,7 @@ bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call)
 {
     const char *address;
 
-    return argument_on_device(&call->send, &address) || argument_on_device(&call->recv, &address);
+    return has_device_data(&call->send, &address) || has_device_data(&call->recv, &address);
 }
 
 /*
@@ -114,35 +109,35 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
     buffer->user = (char *)argument->address;
     buffer->host = buffer->user;
     buffer->memory = NULL;
-    if (!argument_on_device(argument, &address)) {
+    if (!has_device_data(argument, &address)) {
         return OMPI_SUCCESS;
     }
     mca_coll_mscclpp_state.gpu->query(address, &info);
     status = ensure_stream(info.device, &buffer->stream);
     if (MSCCLPP_OK != status) {
-        return to_mpi(status);
+        return mca_coll_mscclpp_status_to_ompi(status);
     }
     rc = mca_coll_mscclpp_stage_plan_make(&buffer->plan, argument);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
     buffer->memory_size = (size_t)(buffer->plan.high - buffer->plan.low) + PLACES * ALIGNMENT;
-    buffer->reserved = buffer->memory_size > MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX &&
-                       buffer->memory_size / SPARSE > buffer->plan.bytes;
+    buffer->is_reserved = buffer->memory_size > MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX &&
+                          buffer->memory_size / SPARSE > buffer->plan.bytes;
     lowest_address = (uintptr_t)buffer->user + (uintptr_t)buffer->plan.low;
-    status = buffer->reserved ? MSCCLPP_OK : mca_coll_mscclpp_stage_pool_get(buffer->memory_size, &buffer->memory);
+    status = buffer->is_reserved ? MSCCLPP_OK : mca_coll_mscclpp_stage_pool_get(buffer->memory_size, &buffer->memory);
     /*
      * If there is no pinned memory, the call uses unpinned memory. This is slow, but an error would be worse, because
      * the peers will wait in the call.
      */
-    buffer->reserved = buffer->reserved || MSCCLPP_OK != status;
-    if (buffer->reserved) {
+    buffer->is_reserved = buffer->is_reserved || MSCCLPP_OK != status;
+    if (buffer->is_reserved) {
         status = mca_coll_mscclpp_stage_reserve(&buffer->plan, lowest_address % ALIGNMENT, PLACES * ALIGNMENT,
                                                 &buffer->reservation, &buffer->memory);
     }
     if (MSCCLPP_OK != status) {
         mca_coll_mscclpp_stage_plan_release(&buffer->plan);
-        return to_mpi(status);
+        return mca_coll_mscclpp_status_to_ompi(status);
     }
     buffer->host = (void *)((uintptr_t)buffer->memory + lowest_address % ALIGNMENT - (uintptr_t)buffer->plan.low);
     return OMPI_SUCCESS;
@@ -153,7 +148,7 @@ static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
 {
     if (buffer->memory != NULL) {
         mca_coll_mscclpp_stage_plan_release(&buffer->plan);
-        if (buffer->reserved) {
+        if (buffer->is_reserved) {
             mca_coll_mscclpp_stage_unreserve(&buffer->reservation);
         } else {
             mca_coll_mscclpp_stage_pool_put(buffer->memory, buffer->memory_size);
@@ -352,7 +347,7 @@ static int end_both(mca_coll_mscclpp_stage_t *stage, bool to_device, bool wait, 
         if (MSCCLPP_IN_PROGRESS == send || MSCCLPP_IN_PROGRESS == recv) {
             (void)end_copies(MSCCLPP_IN_PROGRESS == send ? &stage->send : &stage->recv, to_device, true);
         }
-        return to_mpi(send < MSCCLPP_OK ? send : recv);
+        return mca_coll_mscclpp_status_to_ompi(send < MSCCLPP_OK ? send : recv);
     }
     *done_p = MSCCLPP_OK == send && MSCCLPP_OK == recv;
     return OMPI_SUCCESS;
@@ -372,7 +367,7 @@ static int start_both(mca_coll_mscclpp_stage_t *stage, bool to_device)
     }
     if (MSCCLPP_OK != status) {
         (void)end_both(stage, to_device, true, &done);
-        return to_mpi(status);
+        return mca_coll_mscclpp_status_to_ompi(status);
     }
     return OMPI_SUCCESS;
 }
@@ -391,7 +386,7 @@ int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage)
         status = settle_buffer(&stage->recv);
     }
     if (MSCCLPP_OK != status) {
-        return to_mpi(status);
+        return mca_coll_mscclpp_status_to_ompi(status);
     }
     rc = start_both(stage, false);
     return OMPI_SUCCESS == rc ? end_both(stage, false, true, &done) : rc;

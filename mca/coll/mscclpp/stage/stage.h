@@ -115,7 +115,7 @@ typedef struct {
     void *host;         /* the address that the previous component gets in its place */
     void *memory;       /* host memory that contains the copies */
     size_t memory_size; /* bytes */
-    bool reserved;      /* `memory` is the start of `reservation`, which may be mapped in parts only */
+    bool is_reserved;   /* `memory` is the start of `reservation`, which may be mapped in parts only */
     mca_coll_mscclpp_stage_reservation_t reservation;
     mscclpp_gpu_stream_t *stream; /* stream of the device that owns the buffer; shared by all calls */
     mca_coll_mscclpp_stage_plan_t plan;
@@ -131,16 +131,17 @@ typedef struct {
 
 /*
  * Searches for a byte that the collective reads or writes and for which `matches` is true. Returns true, with its
- * address in *address_p, if there is one. If all bytes must be in one allocation, the function tests one byte, or the
- * first and the last byte of a block with holes. It tests more if the bytes may be in several allocations. It tests no
- * more than necessary, because it is also called for calls on host buffers.
+ * address in *address_p, if there is one; otherwise *address_p is arbitrary. If all bytes must be in one allocation,
+ * the function tests one byte, or the first and the last byte of a block with holes. It tests more if the bytes may be
+ * in several allocations. It tests no more than necessary, because it is also called for calls on host buffers. A type
+ * that cannot be described is logged, and counts as one without a match.
  */
 bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argument, bool (*matches)(const void *),
                                  const char **address_p);
 
 /*
  * Determines which bytes have to be copied for an argument. The collective must read or write at least one byte of the
- * argument. Returns an MPI error code; on success *plan has to be released.
+ * argument. Returns an MPI error code; only on success, *plan has to be released.
  */
 int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
                                      const mca_coll_mscclpp_stage_argument_t *argument);
@@ -148,7 +149,7 @@ void mca_coll_mscclpp_stage_plan_release(mca_coll_mscclpp_stage_plan_t *plan);
 
 /*
  * Makes a list of the pieces of one element of a type in the order of its type map, with offsets from the element.
- * Returns an MPI error code; on success the list has to be released. It must not be moved.
+ * Returns an MPI error code; only on success, the list has to be released. It must not be moved.
  */
 int mca_coll_mscclpp_stage_element_pieces(mca_coll_mscclpp_stage_pieces_t *list, const struct ompi_datatype_t *type);
 void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *list);
@@ -181,12 +182,13 @@ void mca_coll_mscclpp_stage_op_init(void);
 
 /* ---- stage.c ---- */
 
-/* Returns true if the call reads or writes device memory and so has to be staged. */
+/* Returns true if the call reads or writes device memory and so has to be staged. Called for host buffers, too. */
 bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call);
 
 /*
- * Determines the bytes that the call copies, and allocates host memory for them, pinned if possible. Returns an MPI
- * error code; on success the caller frees the memory with mca_coll_mscclpp_stage_release.
+ * Determines the bytes that the call copies, and allocates host memory for them, pinned if possible. May wait for
+ * kernels (pool.h). Returns an MPI error code; only on success, the caller frees the memory with
+ * mca_coll_mscclpp_stage_release. Releasing may be done in a progress loop.
  */
 int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call);
 void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage);
@@ -194,32 +196,35 @@ void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage);
 /*
  * Copies the bytes that the collective reads to the host, and waits for the copy. This copy and the copy out begin
  * after all work that the application's synchronous calls of the GPU runtime have left in progress. Returns an MPI
- * error code.
+ * error code; after an error no copy is in progress.
  */
 int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage);
 
 /*
  * Starts to copy the bytes that the collective wrote to the device. mca_coll_mscclpp_stage_end_copy_out tells when the
- * copies have ended. Returns an MPI error code.
+ * copies have ended. Returns an MPI error code; after an error no copy is in progress.
  */
 int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage);
 
 /*
- * Sets *done_p to true if all copies have ended. If `wait` is true, waits until they have. Returns an MPI error code.
+ * Sets *done_p to whether all copies have ended. If `wait` is true, waits until they have. Returns an MPI error code.
  * After an error no copy is in progress, and *done_p is not set.
  */
 int mca_coll_mscclpp_stage_end_copy_out(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p);
 
 /*
  * These two stage a blocking call. mca_coll_mscclpp_stage_begin prepares the stage, copies in and counts the call.
- * mca_coll_mscclpp_stage_end copies out, unless the previous component's `result` is an error, and frees the memory.
- * Both return an MPI error code; after a failure of the first function there is nothing to end.
+ * mca_coll_mscclpp_stage_end copies out and waits for that, unless the previous component's `result` is an error, and
+ * frees the memory. Both return an MPI error code; after a failure of the first function there is nothing to end.
  */
 int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call,
                                  mca_coll_mscclpp_module_t *module);
 int mca_coll_mscclpp_stage_end(mca_coll_mscclpp_stage_t *stage, int result);
 
-/* Makes the device's stream before the first call needs it. If this fails, the first call tries again. */
+/*
+ * Makes the stream of a device (negative: the current one) before the first call needs it. If this fails, which is
+ * logged, the first call tries again.
+ */
 void mca_coll_mscclpp_stage_open(int device);
 
 /* Frees the streams and the pinned memory that are kept between calls. */
@@ -239,8 +244,8 @@ typedef struct mca_coll_mscclpp_stage_request_t {
     mca_coll_mscclpp_counted_t counted; /* the counter of the starts of a persistent operation */
     mca_coll_mscclpp_reason_t reason;   /* why these starts are staged */
     struct mca_coll_mscclpp_stage_request_t *next;
-    bool copying; /* the inner request has ended, and the copy back is in progress */
-    int polls;    /* how often the end of the copy back was tested */
+    bool is_copying; /* the inner request has ended, and the copy back is in progress */
+    int polls;       /* how often the end of the copy back was tested */
 } mca_coll_mscclpp_stage_request_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_stage_request_t);
@@ -280,7 +285,7 @@ typedef enum {
 typedef struct {
     mca_coll_mscclpp_stage_pattern_t pattern;
     struct ompi_op_t *op; /* NULL: the collective has no operation */
-    bool rooted;          /* the collective has a root */
+    bool has_root;        /* the collective has a root */
     int root;
     mca_coll_mscclpp_counts_t counts; /* REDUCTION_OF_PARTS: the number of elements of each rank's part */
 } mca_coll_mscclpp_stage_view_t;
