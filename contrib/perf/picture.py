@@ -96,8 +96,8 @@ def read_added(paths):
                 if row[key] is None:
                     continue
                 row_label = f"{size_text(row['bytes'])} {describe_row(row)}, {side}"
-                if between["kind"] == "none":
-                    levels[f"no kernels, {row_label}"] = row[key]["median"]
+                if between["kind"] in ("none", "barrier"):
+                    levels[f"{describe(between)}, {row_label}"] = row[key]["median"]
                 else:
                     # All but the length, which is the abscissa.
                     label = describe(between).replace(f" of {between['microseconds']:g} us", "") + f", {row_label}"

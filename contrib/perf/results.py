@@ -147,6 +147,8 @@ def describe(between):
     """Returns a short text that says which kernels were between the calls."""
     if between["kind"] == "none":
         return "no kernels"
+    if between["kind"] == "barrier":
+        return "after barriers"
     text = f"{between['kind']} of {between['microseconds']:g} us"
     if between["calls"] != 1:
         text += f", {between['calls']} calls"

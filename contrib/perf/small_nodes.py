@@ -6,8 +6,9 @@ Usage: small_nodes.py [--nodes LIST] [--coll LIST] [--iterations N] [--turns N] 
 BUILD is a build folder. Starts as many ranks on the host twin as there are nodes, by default 64 and then 128, which
 share this machine's processors. Each turn runs mscclpp_bench with the component and without it, and the order changes
 with each turn. A line for each collective and size from 8 bytes to 4 KiB: the median of each side's turns in
-microseconds, and their ratio; below 1 the component is faster. A broadcast, reduce, gather or scatter of Open MPI does
-not wait for all ranks, so for these a loop of calls shows how many follow one another, not how long one takes.
+microseconds, and their ratio; below 1 the component is faster. In a broadcast, reduce, gather, scatter or scan of Open
+MPI some ranks wait for nobody. So these are called after a barrier each, whose time is subtracted: a loop of calls
+alone would show how closely they follow one another, not how long one takes.
 
 Exit status 0; 1 if --most is given and a ratio is above it; 2 for wrong usage or a run that fails.
 """
@@ -20,7 +21,11 @@ import tempfile
 from alternate import bench_command, measure, turns
 from results import Unusable, size_text
 
-COLLECTIVES = "allreduce,allgather,alltoall,scan,reduce_scatter_block,bcast,reduce,gather,scatter"
+COLLECTIVES = "allreduce,allgather,alltoall,reduce_scatter_block,scan,bcast,reduce,gather,scatter"
+
+# In these each rank waits for all others.
+SYNCHRONISING = {"allreduce", "allgather", "allgatherv", "alltoall", "alltoallv", "alltoallw", "reduce_scatter_block",
+                 "reduce_scatter"}
 
 
 def nodes(text):
@@ -55,16 +60,21 @@ def commands_of(build, count):
 
 def compare(options, count):
     """Measures with `count` nodes, and prints a line for each row. Returns the largest ratio."""
-    bench = ["--device", "host", "--coll", options.coll, "-b", "8", "-e", "4k", "-f", "8", "-n",
+    collectives = options.coll.split(",")
+    groups = ([coll for coll in collectives if coll in SYNCHRONISING], []), \
+             ([coll for coll in collectives if coll not in SYNCHRONISING], ["--between", "barrier"])
+    bench = ["--device", "host", "-b", "8", "-e", "4k", "-f", "8", "-n",
              str(options.iterations), "-w", "4", "--rounds", "3", "--check", "0", "--out-of-place"]
     commands = commands_of(options.build, count)
     times_of_side = [{}, {}]
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(options.turns):
             for side in (0, 1) if turn % 2 == 0 else (1, 0):
-                times, _ = measure(commands[side], bench, os.path.join(folder, "run.json"))
-                for key, microseconds in times.items():
-                    times_of_side[side].setdefault(key, []).append(microseconds)
+                for group, between in groups:
+                    times = measure(commands[side], [*bench, "--coll", ",".join(group), *between],
+                                    os.path.join(folder, "run.json"))[0] if group else {}
+                    for key, microseconds in times.items():
+                        times_of_side[side].setdefault(key, []).append(microseconds)
     largest = 0
     print(f"{f'{count} nodes of one rank':44} {'ours, us':>10} {'other, us':>10} {'ratio':>8}")
     for key, ours in times_of_side[0].items():

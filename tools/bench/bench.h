@@ -470,6 +470,9 @@ void bench_plain_close(bench_env_t *env);
 
 const char *bench_between_name(bench_kernel_kind_t kind);
 
+/* Returns true if the turns of the loop have kernels, not barriers or nothing. */
+bool bench_between_has_kernels(const bench_between_t *between);
+
 /* Returns false if this device or machine has no such kernels, after one rank has printed one line. */
 bool bench_between_possible(const bench_env_t *env, const bench_between_t *between);
 

@@ -1,6 +1,6 @@
 /*
- * Calls between kernels, as an application makes them. A loop of calls and kernels is a contender, and the same loop
- * without the calls is another. The difference of their times is the time that the calls add.
+ * Calls between kernels, as an application makes them, or after barriers. A loop of calls and kernels is a contender,
+ * and the same loop without the calls is another. The difference of their times is the time that the calls add.
  */
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_kernel.h"
@@ -18,16 +18,21 @@ static struct {
 
 const char *bench_between_name(bench_kernel_kind_t kind)
 {
-    static const char *names[] = {"none", "waves", "full", "half", "coop", "gemm"};
+    static const char *names[] = {"none", "barrier", "waves", "full", "half", "coop", "gemm"};
 
     return names[kind];
+}
+
+bool bench_between_has_kernels(const bench_between_t *between)
+{
+    return between->kind > BENCH_KERNEL_BARRIER;
 }
 
 bool bench_between_possible(const bench_env_t *env, const bench_between_t *between)
 {
     if (env->on_twin && between->kind >= BENCH_KERNEL_COOP) {
         return bench_refuse("--between", bench_between_name(between->kind),
-                            "none, waves, full or half on the host twin");
+                            "none, barrier, waves, full or half on the host twin");
     }
     return BENCH_KERNEL_GEMM != between->kind || bench_gemm_load(bench_prints());
 }
@@ -58,7 +63,7 @@ bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stre
 
     loop.between = between;
     loop.env = env;
-    if (BENCH_KERNEL_NONE == between->kind || env->on_twin) {
+    if (!bench_between_has_kernels(between) || env->on_twin) {
         return true;
     }
     if (in_stream) {
@@ -129,12 +134,17 @@ static bool make_calls(bench_contender_t *inner, const bench_operation_t *operat
 
 /*
  * Makes the contender's call, which is one turn of the loop: first the kernels and then the calls. If `ahead` is 0, the
- * calls come first, and then one kernel. Waits for the end of all of them. Returns false if a kernel or a call failed.
+ * calls come first, and then one kernel. Waits for the end of all of them. With barriers in place of kernels, a barrier
+ * comes first, by the component that serves it without this one. Returns false if a kernel or a call failed.
  */
 static bool run_turn(bench_contender_t *contender, const bench_operation_t *operation)
 {
     bool ok = true;
 
+    if (BENCH_KERNEL_BARRIER == loop.between->kind) {
+        MPI_Barrier(loop.env->control);
+        return contender->inner == NULL || make_calls(contender->inner, operation);
+    }
     for (int i = 0; ok && i < loop.between->ahead; ++i) {
         ok = launch_work();
     }

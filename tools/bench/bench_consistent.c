@@ -16,7 +16,7 @@ static bool between_fits(const bench_options_t *options)
         return bench_refuse("--mode", bench_mode_name(options->mode),
                             "blocking, library, stream, nonblocking, persistent or queued with --between");
     }
-    if (0 != options->between.ahead && BENCH_KERNEL_NONE == options->between.kind) {
+    if (0 != options->between.ahead && !bench_between_has_kernels(&options->between)) {
         snprintf(ahead, sizeof(ahead), "%d", options->between.ahead);
         return bench_refuse("--between-ahead", ahead, "it with kernels of --between");
     }

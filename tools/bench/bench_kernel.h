@@ -10,11 +10,12 @@
 
 typedef enum {
     BENCH_KERNEL_NONE,
-    BENCH_KERNEL_WAVES, /* as many threads as the GPU can hold at once */
-    BENCH_KERNEL_FULL,  /* a block for each multiprocessor, with most of its shared memory */
-    BENCH_KERNEL_HALF,  /* as FULL, on half of the multiprocessors, which leaves the others free */
-    BENCH_KERNEL_COOP,  /* as FULL, launched cooperatively */
-    BENCH_KERNEL_GEMM   /* a product of square matrices by cuBLAS */
+    BENCH_KERNEL_BARRIER, /* no kernel: all ranks meet before the calls */
+    BENCH_KERNEL_WAVES,   /* as many threads as the GPU can hold at once */
+    BENCH_KERNEL_FULL,    /* a block for each multiprocessor, with most of its shared memory */
+    BENCH_KERNEL_HALF,    /* as FULL, on half of the multiprocessors, which leaves the others free */
+    BENCH_KERNEL_COOP,    /* as FULL, launched cooperatively */
+    BENCH_KERNEL_GEMM     /* a product of square matrices by cuBLAS */
 } bench_kernel_kind_t;
 
 /*

@@ -78,7 +78,7 @@ static int choose_calls(const bench_options_t *options, const bench_contender_t 
 /*
  * Verifies the results, frees what the verified calls have prepared, and warms up each contender. Then estimates from
  * ours how many calls a round should have, and times the rounds, in which the rival makes as many calls. With kernels
- * between the calls, times loops of calls and kernels instead of the contenders, and also a loop of kernels alone.
+ * or barriers between the calls, times loops of both instead of the contenders, and also a loop without calls.
  * Returns false if a call or a copy failed; peers may then still wait within a call.
  */
 bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
@@ -90,11 +90,11 @@ bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffe
                                    .op = row->op,
                                    .layout = row->layout,
                                    .in_place = in_place};
-    bool has_kernels = options->between.is_given && BENCH_KERNEL_NONE != options->between.kind;
+    bool in_turns = options->between.is_given && BENCH_KERNEL_NONE != options->between.kind;
     bench_contender_t our_loop = bench_between_contender(env, ours), their_loop = bench_between_contender(env, rival);
-    bench_contender_t kernel_loop = bench_between_contender(env, NULL);
+    bench_contender_t empty_loop = bench_between_contender(env, NULL);
     bench_cell_t cell;
-    turn_t turns[3] = {{.contender = has_kernels ? &our_loop : ours, .times = &cell.ours}};
+    turn_t turns[3] = {{.contender = in_turns ? &our_loop : ours, .times = &cell.ours}};
     int turn_count = 1;
     double estimate;
     int calls;
@@ -104,10 +104,10 @@ bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffe
         rival = NULL;
     }
     if (rival != NULL) {
-        turns[turn_count++] = (turn_t){.contender = has_kernels ? &their_loop : rival, .times = &cell.rival};
+        turns[turn_count++] = (turn_t){.contender = in_turns ? &their_loop : rival, .times = &cell.rival};
     }
-    if (has_kernels) {
-        turns[turn_count++] = (turn_t){.contender = &kernel_loop, .times = &cell.base};
+    if (in_turns) {
+        turns[turn_count++] = (turn_t){.contender = &empty_loop, .times = &cell.base};
     }
     if (!check_results(env, options, buffers, ours, rival, &operation, &cell) || !reset_contender(ours, true) ||
         !reset_contender(rival, true) || !bench_repeat(turns[0].contender, &operation, options->warmup) ||

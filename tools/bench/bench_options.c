@@ -105,7 +105,7 @@ static const char help[] =
     "                         a kernel of an application after each call, or after CALLS calls, that takes US\n"
     "                         microseconds: waves (fills the GPU once), full (a block a multiprocessor, with most\n"
     "                         of its shared memory), coop (the same, cooperative), gemm (cuBLAS) or none; shows\n"
-    "                         what a call adds to the loop of kernels\n"
+    "                         what a call adds to the loop of kernels. barrier: a barrier before each call\n"
     "      --between-ahead N  queues N such kernels before the calls in place of one after them (default 0)\n"
     "      --host-buffers [WHERE]\n"
     "                         MPI's function on ordinary memory of the host, for which see a run with --mca coll\n"
@@ -205,14 +205,15 @@ static bool parse_transport(const char *name, bench_options_t *options)
 }
 
 /*
- * Reads --between: KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS. For the kind none, the rest may be missing and has no
- * effect, but must be valid if it is given. Prints a line and returns false if the text has another form, or if a
- * number is out of range. `next` moves past each valid part, so the text is valid only if `next` reaches its end.
+ * Reads --between: KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS. For the kinds none and barrier, the rest may be
+ * missing and has no effect, but must be valid if it is given. Prints a line and returns false if the text has another
+ * form, or if a number is out of range. `next` moves past each valid part, so the text is valid only if `next` reaches
+ * its end.
  */
 static bool parse_between(const char *text, bench_between_t *between)
 {
     static const char allowed[] =
-        "KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS, with none, waves, full, half, coop or gemm, "
+        "KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS, with none, barrier, waves, full, half, coop or gemm, "
         "0 to 1000000 microseconds and 1 to 1000 calls";
     size_t length = strcspn(text, ":");
     const char *next = text + length;
@@ -224,7 +225,7 @@ static bool parse_between(const char *text, bench_between_t *between)
                                          0 != strncmp(bench_between_name((bench_kernel_kind_t)kind), text, length))) {
         ++kind;
     }
-    if (kind > BENCH_KERNEL_GEMM || ('\0' == *next && BENCH_KERNEL_NONE != kind)) {
+    if (kind > BENCH_KERNEL_GEMM || ('\0' == *next && kind > BENCH_KERNEL_BARRIER)) {
         return bench_refuse("--between", text, allowed);
     }
     if (':' == *next) {
@@ -241,7 +242,7 @@ static bool parse_between(const char *text, bench_between_t *between)
     if ('\0' != *next) {
         return bench_refuse("--between", text, allowed);
     }
-    if (BENCH_KERNEL_NONE == kind) {
+    if (kind <= BENCH_KERNEL_BARRIER) {
         between->microseconds = 0;
         calls = 1;
     }

@@ -46,6 +46,8 @@ static void print_between(const bench_options_t *options)
 
     if (BENCH_KERNEL_NONE == between->kind) {
         printf("# nothing between the calls\n");
+    } else if (BENCH_KERNEL_BARRIER == between->kind) {
+        printf("# a turn: a barrier, 1 call\n# adds: the turn's time less that of a barrier\n");
     } else {
         printf("# a turn: ");
         if (0 != between->ahead) {
