@@ -63,7 +63,8 @@ extern const char bench_program[];
 
 /*
  * Parse the values of options. On failure one rank prints a line with the option, the value and what is allowed, and
- * the functions return false without writing the result. Sizes take a suffix k, m or g. `choices` are separated by "|".
+ * the functions return false without writing the result. Sizes take a suffix k, m or g. A factor is above 1. `choices`
+ * are separated by "|".
  */
 bool bench_parse_size(const char *option, const char *text, size_t *size_p);
 bool bench_parse_int(const char *option, const char *text, int min, int max, int *value_p);
@@ -242,6 +243,12 @@ bool bench_env_open(bench_env_t *env);
 void bench_env_close(bench_env_t *env); /* also after a failure */
 
 /*
+ * Copies bytes within device memory, or between it and host memory, in the environment's stream, and waits for all that
+ * is queued there. Returns false, without a line, if the copy or earlier work in the stream has failed.
+ */
+bool bench_env_copy(const bench_env_t *env, void *to, const void *from, size_t bytes);
+
+/*
  * Exchanges among the ranks, by point-to-point messages, because the measurement must neither depend on the collectives
  * under test nor disturb them. On the twin these would even serve the program's own host buffers. All ranks call them.
  * For bench_allgather, `send` may be this rank's block of `recv`, and all blocks together must fit into an int.
@@ -344,8 +351,8 @@ typedef struct bench_contender {
 
 /*
  * Make a contender. The calls of bench_contender_mpi are MPI's blocking function. Those of bench_contender_library are
- * the host library's blocking calls or, with `stream`, all-reduces that are queued in the environment's stream. `coll`
- * only gives them their name.
+ * the host library's blocking calls or, with `in_stream`, all-reduces that are queued in the environment's stream.
+ * `coll` only gives them their name.
  */
 bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll);
 bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, const bench_coll_t *coll,
@@ -355,7 +362,7 @@ bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team
  * Make a contender of MPI's nonblocking or persistent calls, or of the extension library's queued calls. The name of a
  * contender of bench_contender_requests lasts until it makes another one.
  */
-bench_contender_t bench_contender_requests(bench_env_t *env, const bench_coll_t *coll, bool persistent);
+bench_contender_t bench_contender_requests(bench_env_t *env, const bench_coll_t *coll, bool is_persistent);
 bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *coll);
 
 /*

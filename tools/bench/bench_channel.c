@@ -137,15 +137,7 @@ static double time_rounds(side_t *side, int way, size_t bytes, int rounds)
     return bench_max(side->env->control, seconds);
 }
 
-/* Copies in the stream and waits for the end. Returns false if the copy fails. */
-static bool copy_and_wait(side_t *side, void *to, const void *from, size_t bytes)
-{
-    const mscclpp_gpu_ops_t *gpu = side->env->gpu;
-
-    return MSCCLPP_OK == gpu->copy(side->env->stream, to, from, bytes) &&
-           MSCCLPP_OK == gpu->stream_sync(side->env->stream);
-}
-
+/* Returns byte `i` of the messages that a rank sends in the check of number `seed`. */
 static unsigned char content(int rank, int seed, size_t i)
 {
     return (unsigned char)((size_t)rank * 31 + (size_t)seed * 7 + i + (i >> 8));
@@ -166,12 +158,12 @@ static uint64_t check_size(side_t *side, const bench_options_t *options, size_t 
         for (size_t i = 0; i < bytes; ++i) {
             side->staging[i] = (char)content(side->env->rank, seed, i);
         }
-        ok = copy_and_wait(side, side->args.base, side->staging, bytes);
+        ok = bench_env_copy(side->env, side->args.base, side->staging, bytes);
         /* The receive buffer is overwritten, so that an earlier message does not pass for this one. */
         memset(side->staging, 0xff, bytes);
-        ok = ok && copy_and_wait(side, side->args.base + side->args.incoming, side->staging, bytes);
+        ok = ok && bench_env_copy(side->env, side->args.base + side->args.incoming, side->staging, bytes);
         time_rounds(side, seed % BENCH_CHANNEL_WAYS, bytes, 1);
-        ok = ok && copy_and_wait(side, side->staging, side->args.base + side->args.incoming, bytes);
+        ok = ok && bench_env_copy(side->env, side->staging, side->args.base + side->args.incoming, bytes);
         for (size_t i = 0; i < bytes && side->peer >= 0; ++i) { /* after a failed copy all bytes count as wrong */
             wrong += !ok || (unsigned char)side->staging[i] != content(side->peer, seed, i);
         }

@@ -41,15 +41,6 @@ static size_t block_floats(const part_t *part, size_t bytes)
     return BENCH_WHOLE == part->coll->blocks ? count : count / (size_t)part->env->size;
 }
 
-/* Copies in the stream and waits for the end. Returns false if the copy fails. */
-static bool copy_and_wait(const part_t *part, void *to, const void *from, size_t bytes)
-{
-    const mscclpp_gpu_ops_t *gpu = part->env->gpu;
-
-    return MSCCLPP_OK == gpu->copy(part->env->stream, to, from, bytes) &&
-           MSCCLPP_OK == gpu->stream_sync(part->env->stream);
-}
-
 /* Copies the handles of both kinds of channels to device memory, and puts their addresses into the arguments. */
 static bool copy_handles(part_t *part)
 {
@@ -71,7 +62,8 @@ static bool copy_handles(part_t *part)
 
         part->args.memory = part->handles;
         part->args.ports = (const mpix_port_channel_t *)(const void *)second;
-        ok = copy_and_wait(part, part->handles, memory, memory_bytes) && copy_and_wait(part, second, ports, port_bytes);
+        ok = bench_env_copy(part->env, part->handles, memory, memory_bytes) &&
+             bench_env_copy(part->env, second, ports, port_bytes);
     }
     free(memory);
     free(ports);
@@ -178,17 +170,14 @@ static double time_rounds(part_t *part, int way, int rounds)
     return bench_max(part->env->control, 1e-9 * (double)*part->elapsed_ns / rounds);
 }
 
-/*
- * Returns float `i` of those that one rank sends to another. They are small integers, so that sums are exact in any
- * order.
- */
-static float content(int from, int to, int seed, size_t i)
+/* Returns float `i` of a block that a rank sends. They are small integers, so that sums are exact in any order. */
+static float content(int from, int block, int seed, size_t i)
 {
-    return (float)((size_t)(from * 31 + to * 11 + seed * 7) % 61 + i % 67);
+    return (float)((size_t)(from * 31 + block * 11 + seed * 7) % 61 + i % 67);
 }
 
-/* Returns the rank whose block `from` sends to this rank: all get the same one where ranks have one block. */
-static int block_of(const part_t *part, int to)
+/* Returns the number of the block that a rank sends to rank `to`. All get block 0 where ranks have one block. */
+static int block_for(const part_t *part, int to)
 {
     return part->args.sends_same ? 0 : to;
 }
@@ -202,28 +191,28 @@ static bool fill(const part_t *part, int seed)
     bool ok;
 
     memset(part->staging, 0xff, outgoing_bytes);
-    ok = copy_and_wait(part, part->args.base + bench_channel_result(&part->args), part->staging, part->args.slot);
+    ok = bench_env_copy(part->env, part->args.base + bench_channel_result(&part->args), part->staging, part->args.slot);
     for (mpix_u32 turn = 0; turn < 2; ++turn) {
-        ok = ok && copy_and_wait(part, part->args.base + bench_channel_incoming(&part->args, turn, 0), part->staging,
-                                 outgoing_bytes);
+        ok = ok && bench_env_copy(part->env, part->args.base + bench_channel_incoming(&part->args, turn, 0),
+                                  part->staging, outgoing_bytes);
     }
     for (int to = 0; to < size; ++to) {
         for (size_t i = 0; i < part->args.bytes / sizeof(float); ++i) {
-            part->staging[(size_t)to * slot_floats + i] = content(part->env->rank, block_of(part, to), seed, i);
+            part->staging[(size_t)to * slot_floats + i] = content(part->env->rank, block_for(part, to), seed, i);
         }
     }
-    return ok && copy_and_wait(part, part->args.base, part->staging, outgoing_bytes);
+    return ok && bench_env_copy(part->env, part->args.base, part->staging, outgoing_bytes);
 }
 
 /* Returns how many floats of this rank's result are wrong after the last call; all of them if they cannot be copied. */
 static uint64_t count_wrong(const part_t *part, int seed)
 {
-    const int size = part->env->size, block = block_of(part, part->env->rank);
+    const int size = part->env->size, block = block_for(part, part->env->rank);
     const size_t floats = part->args.bytes / sizeof(float), slot_floats = part->args.slot / sizeof(float);
     const mpix_u64 place = part->args.combines ? bench_channel_result(&part->args)
                                                : bench_channel_incoming(&part->args, part->args.last_flag & 1, 0);
-    const bool ok = copy_and_wait(part, part->staging, part->args.base + place,
-                                  (part->args.combines ? 1 : (size_t)size) * part->args.slot);
+    const bool ok = bench_env_copy(part->env, part->staging, part->args.base + place,
+                                   (part->args.combines ? 1 : (size_t)size) * part->args.slot);
     uint64_t wrong = 0;
 
     for (size_t i = 0; i < floats; ++i) {

@@ -27,7 +27,9 @@ typedef struct {
 } bench_channel_coll_args_t;
 
 /*
- * How many slots the memory has, and offsets of slots: of the block from `sender`, of its packets, and of the result.
+ * These return the number of slots of the memory, and offsets in it, in bytes: where the block from `sender` arrives,
+ * where its packets arrive, which take twice the bytes, and where the result of a reduction is. `turn` is 0 or 1: the
+ * flag's lowest bit.
  */
 MPIX_DEVICE mpix_u64 bench_channel_slots(mpix_u32 ranks)
 {
@@ -55,7 +57,7 @@ MPIX_DEVICE mpix_u32 bench_channel_index(const bench_channel_coll_args_t *args, 
     return peer < args->rank ? peer : peer - 1;
 }
 
-/* Returns the offset of the block for a rank. */
+/* Returns the offset of the outgoing block for a rank. */
 MPIX_DEVICE mpix_u64 bench_channel_outgoing(const bench_channel_coll_args_t *args, mpix_u32 to)
 {
     return args->sends_same ? 0 : to * args->slot;
@@ -95,7 +97,7 @@ MPIX_DEVICE void bench_channel_receive_block(mpix_group_t *block, const bench_ch
     }
 }
 
-/* Adds the blocks of all ranks, in the order of the ranks. */
+/* Adds the blocks of all ranks, in the order of the ranks, into the result, 8 bytes at a time for each thread. */
 MPIX_DEVICE void bench_channel_combine(const mpix_group_t *block, const bench_channel_coll_args_t *args, mpix_u32 turn)
 {
     mpix_u64 at;

@@ -178,6 +178,7 @@ static size_t share_first(const bench_layout_t *layout, int index)
     return layout->count / all_weights * weights + layout->count % all_weights * weights / all_weights;
 }
 
+/* Returns the elements of share `index`, for collectives with blocks. Equal shares divide the whole buffer. */
 static size_t share_size(const bench_layout_t *layout, int index)
 {
     return share_first(layout, index + 1) - share_first(layout, index);

@@ -71,6 +71,7 @@ static bool map_peers(const bench_env_t *env, const handles_t *handles)
     return ok;
 }
 
+/* Waits for the end of the copies. Returns false, without a line, if one has failed. */
 static bool finish(bench_contender_t *contender)
 {
     return MSCCLPP_OK == contender->env->gpu->stream_sync(contender->env->stream);

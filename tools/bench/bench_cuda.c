@@ -82,7 +82,7 @@ void *bench_cuda_find(const char *name)
     return function;
 }
 
-/* Prints a line if the call has failed. */
+/* Returns true if the call has succeeded. Otherwise prints a line. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {

@@ -179,6 +179,12 @@ bool bench_env_open(bench_env_t *env)
     return true;
 }
 
+bool bench_env_copy(const bench_env_t *env, void *to, const void *from, size_t bytes)
+{
+    return 0 == bytes || (MSCCLPP_OK == env->gpu->copy(env->stream, to, from, bytes) &&
+                          MSCCLPP_OK == env->gpu->stream_sync(env->stream));
+}
+
 /* Frees what bench_env_open has opened, also if it has failed. */
 void bench_env_close(bench_env_t *env)
 {

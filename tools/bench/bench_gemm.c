@@ -41,7 +41,7 @@ static struct {
                  const float *a, int lda, const float *b, int ldb, const float *beta, float *c, int ldc);
 } blas;
 
-/* Prints a line if the call has failed. */
+/* Returns true if the call has succeeded. Otherwise prints a line. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {
@@ -51,8 +51,8 @@ static bool succeeded(const char *name, int result)
 }
 
 /*
- * Finds a function of cuBLAS and stores it at `function_p`. Returns false if there is none, and then prints a line if
- * `prints`.
+ * Finds a function of cuBLAS and stores it at `function_p`, which points to a pointer to a function. If there is none,
+ * stores NULL, prints a line if `prints`, and returns false.
  */
 static bool find_function(void *function_p, const char *name, bool prints)
 {

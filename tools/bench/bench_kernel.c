@@ -59,7 +59,7 @@ static struct {
     cu_launch_cooperative_fn_t launch_cooperative; /* NULL: the plain launch is used */
 } kernel;
 
-/* Prints a line if the call has failed. */
+/* Returns true if the call has succeeded. Otherwise prints a line. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {

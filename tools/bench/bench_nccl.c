@@ -30,7 +30,7 @@ const char *bench_nccl_version(void)
     return nccl.version;
 }
 
-/* Prints a line if the call has failed. */
+/* Returns true if the call has succeeded. Otherwise prints a line. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {

@@ -41,7 +41,7 @@ static mscclpp_allreduce_args_t next_call_args(const bench_operation_t *operatio
     return args;
 }
 
-/* Prints a line if the call has failed. */
+/* Returns true if the call has succeeded. Otherwise prints a line. */
 static bool succeeded(const bench_contender_t *contender, mscclpp_status_t status)
 {
     if (MSCCLPP_OK != status) {

@@ -11,12 +11,6 @@ static unsigned char byte_at(int rank, int seed, size_t offset)
     return (unsigned char)((mix >> 40) % 255 + 1);
 }
 
-/* Waits for the copies in the stream. Returns false if one failed. */
-static bool await_stream(const bench_pair_t *pair)
-{
-    return MSCCLPP_OK == pair->env->gpu->stream_sync(pair->env->stream);
-}
-
 /*
  * Writes the outgoing message, and clears as many bytes of the incoming data and the guard bytes after them. The
  * staging memory is overwritten only after the copy from it has ended. The peer must not put meanwhile; this holds
@@ -24,7 +18,6 @@ static bool await_stream(const bench_pair_t *pair)
  */
 bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed)
 {
-    const mscclpp_gpu_ops_t *gpu = pair->env->gpu;
     const size_t cleared_bytes = bytes + BENCH_PAIR_GUARD;
     bool ok = true;
 
@@ -33,16 +26,13 @@ bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed)
         for (size_t i = 0; i < piece_bytes; ++i) {
             pair->staging[i] = (char)byte_at(pair->env->rank, seed, offset + i);
         }
-        ok = MSCCLPP_OK == gpu->copy(pair->env->stream, pair->memory + offset, pair->staging, piece_bytes) &&
-             await_stream(pair);
+        ok = bench_env_copy(pair->env, pair->memory + offset, pair->staging, piece_bytes);
     }
     memset(pair->staging, 0, BENCH_PAIR_STAGING);
     for (size_t offset = 0; ok && offset < cleared_bytes; offset += BENCH_PAIR_STAGING) {
         const size_t piece_bytes =
             cleared_bytes - offset < BENCH_PAIR_STAGING ? cleared_bytes - offset : BENCH_PAIR_STAGING;
-        ok = MSCCLPP_OK ==
-                 gpu->copy(pair->env->stream, pair->memory + pair->incoming + offset, pair->staging, piece_bytes) &&
-             await_stream(pair);
+        ok = bench_env_copy(pair->env, pair->memory + pair->incoming + offset, pair->staging, piece_bytes);
     }
     return ok;
 }
@@ -59,9 +49,7 @@ bool bench_pair_verify(bench_pair_t *pair, size_t bytes, int seed, uint64_t *wro
     for (size_t offset = 0; offset < verified_bytes; offset += BENCH_PAIR_STAGING) {
         const size_t piece_bytes =
             verified_bytes - offset < BENCH_PAIR_STAGING ? verified_bytes - offset : BENCH_PAIR_STAGING;
-        if (MSCCLPP_OK != pair->env->gpu->copy(pair->env->stream, pair->staging, pair->memory + pair->incoming + offset,
-                                               piece_bytes) ||
-            !await_stream(pair)) {
+        if (!bench_env_copy(pair->env, pair->staging, pair->memory + pair->incoming + offset, piece_bytes)) {
             return false;
         }
         for (size_t i = 0; i < piece_bytes; ++i) {

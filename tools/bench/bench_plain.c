@@ -161,7 +161,7 @@ static struct {
     cu_launch_fn_t launch;
 } plain;
 
-/* Prints a line if the call has failed. */
+/* Returns true if the call has succeeded. Otherwise prints a line. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {
@@ -236,6 +236,7 @@ static bool load_kernel(int device)
     return true;
 }
 
+/* Waits for the end of the kernels. Returns false, without a line, if one has failed. */
 static bool finish(bench_contender_t *contender)
 {
     return MSCCLPP_OK == contender->env->gpu->stream_sync(contender->env->stream);

@@ -15,7 +15,7 @@ typedef int (*cu_destroy_fn_t)(void *graph);
 
 static void *stream; /* of the calls: the environment's on CUDA, one of its own on the twin; NULL: each call waits */
 
-/* Prints a line if the call has failed. */
+/* Returns true if the call has succeeded. Otherwise prints a line. */
 static bool succeeded(const char *function, int result)
 {
     if (0 != result) {

@@ -54,17 +54,17 @@ static bool forget(bench_contender_t *contender)
     return MPI_REQUEST_NULL == contender->request || MPI_SUCCESS == MPI_Request_free(&contender->request);
 }
 
-/* Makes a contender of nonblocking or persistent calls. Its name is in static memory, which the next one overwrites. */
-bench_contender_t bench_contender_requests(bench_env_t *env, const bench_coll_t *coll, bool persistent)
+/* Its name is in static memory, which the next one overwrites. */
+bench_contender_t bench_contender_requests(bench_env_t *env, const bench_coll_t *coll, bool is_persistent)
 {
     static char name[64];
     bench_contender_t contender = {.name = name,
                                    .env = env,
-                                   .call = persistent ? call_persistent : call_nonblocking,
-                                   .forget = persistent ? forget : NULL,
+                                   .call = is_persistent ? call_persistent : call_nonblocking,
+                                   .forget = is_persistent ? forget : NULL,
                                    .request = MPI_REQUEST_NULL};
 
-    if (persistent) {
+    if (is_persistent) {
         snprintf(name, sizeof(name), "%s_init, MPI_Start, MPI_Wait", coll->function);
     } else {
         snprintf(name, sizeof(name), "MPI_I%s, MPI_Wait", coll->name);

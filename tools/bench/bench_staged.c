@@ -6,13 +6,6 @@
 
 #include <string.h>
 
-/* Copies, and waits for the end of the copy. Does nothing for 0 bytes. Returns false if the copy fails. */
-static bool copy_and_wait(const bench_env_t *env, void *to, const void *from, size_t bytes)
-{
-    return 0 == bytes || (MSCCLPP_OK == env->gpu->copy(env->stream, to, from, bytes) &&
-                          MSCCLPP_OK == env->gpu->stream_sync(env->stream));
-}
-
 /*
  * Makes the contender's call: copies the operands to host memory, calls MPI there, and copies the result back. Bytes
  * that are neither operand nor result are not copied. Segments follow one another from the beginning of the buffer, so
@@ -34,9 +27,9 @@ static bool call_staged(bench_contender_t *contender, const bench_operation_t *o
         const bench_segment_t last_segment = bench_layout_segment(layout, segments - 1);
         result_count = last_segment.first + last_segment.count;
     }
-    return copy_and_wait(env, (input.in_recv ? staged.recv : staged.send) + input_offset,
-                         (input.in_recv ? operation->recv : operation->send) + input_offset, input.count * size) &&
-           bench_call_mpi(&staged, env->comm) && copy_and_wait(env, operation->recv, staged.recv, result_count * size);
+    return bench_env_copy(env, (input.in_recv ? staged.recv : staged.send) + input_offset,
+                          (input.in_recv ? operation->recv : operation->send) + input_offset, input.count * size) &&
+           bench_call_mpi(&staged, env->comm) && bench_env_copy(env, operation->recv, staged.recv, result_count * size);
 }
 
 /*

@@ -194,7 +194,6 @@ static void find_place(const transposition_t *transposition, const int *shape, i
  */
 static bool check_subarrays(transposition_t *transposition, bench_contender_t *contender, int seed, uint64_t *wrong_p)
 {
-    const mscclpp_gpu_ops_t *gpu = transposition->env->gpu;
     const size_t capacity = transposition->buffers->staging_size / sizeof(element_t);
     element_t *staging = (element_t *)(void *)transposition->buffers->staging;
     const size_t sent = volume(transposition->old_shape), received = volume(transposition->new_shape);
@@ -209,19 +208,15 @@ static bool check_subarrays(transposition_t *transposition, bench_contender_t *c
             find_place(transposition, transposition->old_shape, transposition->old_axis, offset + i, place);
             staging[i] = element_at(transposition, place, seed);
         }
-        ok = MSCCLPP_OK == gpu->copy(transposition->env->stream,
-                                     transposition->buffers->send + offset * sizeof(*staging), staging,
-                                     count * sizeof(*staging)) &&
-             MSCCLPP_OK == gpu->stream_sync(transposition->env->stream);
+        ok = bench_env_copy(transposition->env, transposition->buffers->send + offset * sizeof(*staging), staging,
+                            count * sizeof(*staging));
     }
     ok = bench_all(transposition->env->control, ok) && bench_repeat(contender, NULL, 1);
     for (size_t offset = 0; ok && offset < received; offset += capacity) {
         const size_t count = received - offset < capacity ? received - offset : capacity;
 
-        ok = MSCCLPP_OK == gpu->copy(transposition->env->stream, staging,
-                                     transposition->buffers->recv + offset * sizeof(*staging),
-                                     count * sizeof(*staging)) &&
-             MSCCLPP_OK == gpu->stream_sync(transposition->env->stream);
+        ok = bench_env_copy(transposition->env, staging, transposition->buffers->recv + offset * sizeof(*staging),
+                            count * sizeof(*staging));
         for (size_t i = 0; ok && i < count; ++i) {
             element_t expected;
 
