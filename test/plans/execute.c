@@ -55,7 +55,7 @@ typedef struct {
     mscclpp_plan_program_t program;
     mscclpp_dev_twin_queue_t *queue;
     bool failed;
-    char why[200];
+    char reason[200];
 } rank_t;
 
 /* What a custom plan does, as the chunks of its ranks' buffers tell. */
@@ -249,7 +249,7 @@ static bool is_right(rank_t *rank, uint32_t launch)
     char wanted[16], *p;
 
     if (rank->mailbox->failed != 0) {
-        snprintf(rank->why, sizeof(rank->why), "rank %u gave up in launch %u, waiting for rank %llu", rank->rank,
+        snprintf(rank->reason, sizeof(rank->reason), "rank %u gave up in launch %u, waiting for rank %llu", rank->rank,
                  launch, (unsigned long long)rank->mailbox->failed - 1);
         return false;
     }
@@ -257,8 +257,9 @@ static bool is_right(rank_t *rank, uint32_t launch)
         p = rank->out + i * job->kind->size;
         put_element(job->kind, wanted, expected(job, rank->rank, i, launch));
         if (memcmp(p, wanted, job->kind->size) != 0) {
-            snprintf(rank->why, sizeof(rank->why), "rank %u: element %llu of %llu is wrong in launch %u", rank->rank,
-                     (unsigned long long)i, (unsigned long long)(rank->out_bytes / job->kind->size), launch);
+            snprintf(rank->reason, sizeof(rank->reason), "rank %u: element %llu of %llu is wrong in launch %u",
+                     rank->rank, (unsigned long long)i, (unsigned long long)(rank->out_bytes / job->kind->size),
+                     launch);
             return false;
         }
     }
@@ -267,7 +268,7 @@ static bool is_right(rank_t *rank, uint32_t launch)
                       (rank->memory + i >= rank->out && rank->memory + i < rank->out + rank->out_bytes);
 
         if (!inside && rank->memory[i] != 0x5a) {
-            snprintf(rank->why, sizeof(rank->why),
+            snprintf(rank->reason, sizeof(rank->reason),
                      "rank %u: byte %zu outside of the buffers is overwritten in launch %u", rank->rank, i, launch);
             return false;
         }
@@ -288,7 +289,7 @@ static void *run_rank(void *context)
             put_element(kind, rank->in + i * kind->size, input(rank->rank, i, launch));
         }
         if (!launch_rank(rank, launch)) {
-            snprintf(rank->why, sizeof(rank->why), "rank %u cannot be launched", rank->rank);
+            snprintf(rank->reason, sizeof(rank->reason), "rank %u cannot be launched", rank->rank);
             rank->failed = true;
         }
         while (!mscclpp_dev_twin_queue_idle(rank->queue)) {
@@ -339,10 +340,10 @@ static const char *set_up(job_t *job, rank_t *rank)
 {
     const mscclpp_plan_t *plan = job->plan;
     const mscclpp_plan_rank_t *code = &plan->ranks[rank->rank];
-    const char *why = "no memory";
+    const char *reason = "no memory";
 
-    if (mscclpp_plan_lower(plan, rank->rank, NULL, job->orders, &rank->program, &why) != MSCCLPP_OK) {
-        return why;
+    if (mscclpp_plan_lower(plan, rank->rank, NULL, job->orders, &rank->program, &reason) != MSCCLPP_OK) {
+        return reason;
     }
     place_buffers(job, rank);
     rank->scratch = zeroed(mscclpp_plan_scratch_bytes(plan, job->chunk, &job->half));
@@ -382,37 +383,37 @@ static int run_job(job_t *job, const char *path)
 {
     uint32_t n = job->plan->rank_count;
     pthread_t *threads = zeroed(n * sizeof(*threads));
-    const char *why = NULL;
+    const char *reason = NULL;
     int status = 0;
 
     job->ranks = zeroed(n * sizeof(*job->ranks));
     job->bases = zeroed(3 * n * sizeof(*job->bases));
     job->arrived = zeroed(n * sizeof(*job->arrived));
-    for (uint32_t r = 0; r < n && why == NULL; ++r) {
+    for (uint32_t r = 0; r < n && reason == NULL; ++r) {
         job->ranks[r].job = job;
         job->ranks[r].rank = r;
-        why = set_up(job, &job->ranks[r]);
+        reason = set_up(job, &job->ranks[r]);
     }
-    for (uint32_t r = 0; r < n && why == NULL; ++r) {
+    for (uint32_t r = 0; r < n && reason == NULL; ++r) {
         job->ranks[r].packed = packed_program(&job->ranks[r].program, r, job->arrived);
     }
-    if (why != NULL) {
-        printf("%s: skipped: %s\n", path, why);
+    if (reason != NULL) {
+        printf("%s: skipped: %s\n", path, reason);
         status = SKIPPED;
     }
-    for (uint32_t r = 0; r < n && why == NULL; ++r) {
+    for (uint32_t r = 0; r < n && reason == NULL; ++r) {
         if (pthread_create(&threads[r], NULL, run_rank, &job->ranks[r]) != 0) {
             fprintf(stderr, "execute: no thread\n");
             exit(1);
         }
     }
-    for (uint32_t r = 0; r < n && why == NULL; ++r) {
+    for (uint32_t r = 0; r < n && reason == NULL; ++r) {
         pthread_join(threads[r], NULL);
     }
     for (uint32_t r = 0; r < n; ++r) {
         if (job->ranks[r].failed && status == 0) {
             printf("failed: %s, %s, blocks of %llu bytes at +%u, %u threads, LL%u: %s\n", path, job->kind->name,
-                   (unsigned long long)job->block_bytes, job->shift, job->threads, job->width, job->ranks[r].why);
+                   (unsigned long long)job->block_bytes, job->shift, job->threads, job->width, job->ranks[r].reason);
             status = 1;
         }
         tear_down(&job->ranks[r]);

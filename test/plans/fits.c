@@ -11,9 +11,9 @@ int main(int argc, char **argv)
 
         if (mscclpp_plan_library_load(library, &file) == 1 && file->plan != NULL && file->refusal == NULL) {
             for (int on_twin = 0; on_twin < 2; ++on_twin) {
-                const char *why = mscclpp_plan_library_misfit(file, on_twin != 0);
+                const char *reason = mscclpp_plan_library_misfit(file, on_twin != 0);
 
-                printf("%s: %s: %s\n", argv[i], on_twin != 0 ? "twin" : "GPUs", why != NULL ? why : "fits");
+                printf("%s: %s: %s\n", argv[i], on_twin != 0 ? "twin" : "GPUs", reason != NULL ? reason : "fits");
             }
         } else {
             printf("%s: refused\n", argv[i]);

@@ -44,14 +44,14 @@ int main(int argc, char **argv)
         mscclpp_plan_library_t *library = mscclpp_plan_library_create(argv[i]);
         mscclpp_plan_file_t *file = NULL;
         mscclpp_plan_program_t program;
-        const char *why = "refused";
+        const char *reason = "refused";
 
         if (mscclpp_plan_library_load(library, &file) != 1 || file->plan == NULL || file->refusal != NULL) {
             printf("%s: refused\n", argv[i]);
         } else {
             for (uint32_t rank = 0; rank < file->plan->rank_count; ++rank) {
-                if (mscclpp_plan_lower(file->plan, rank, NULL, orders, &program, &why) != MSCCLPP_OK) {
-                    printf("%s: rank %u: %s\n", argv[i], rank, why);
+                if (mscclpp_plan_lower(file->plan, rank, NULL, orders, &program, &reason) != MSCCLPP_OK) {
+                    printf("%s: rank %u: %s\n", argv[i], rank, reason);
                     continue;
                 }
                 print_rank(argv[i], rank, &program);

@@ -21,11 +21,11 @@ static void fail(const char *name, synth_collective_t collective, int steps, con
 static synth_topology_t *machine(const char *name, bool turned)
 {
     synth_topology_t *topology = NULL, *part;
-    char why[SYNTH_WHY];
+    char reason[SYNTH_REASON];
     int order[SYNTH_MAX_RANKS];
 
-    if (synth_topology_named(name, why, sizeof(why), &topology) != MSCCLPP_OK) {
-        printf("FAIL  %s: %s\n", name, why);
+    if (synth_topology_named(name, reason, sizeof(reason), &topology) != MSCCLPP_OK) {
+        printf("FAIL  %s: %s\n", name, reason);
         exit(1);
     }
     if (!turned) {

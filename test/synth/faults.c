@@ -84,14 +84,14 @@ static void plant_in_plan(const synth_topology_t *topology, const synth_schedule
                                              {"\"name\": \"put\"", "\"name\": \"get\""},
                                              {"\"name\": \"rlxsignal\"", "\"name\": \"nop\"      "},
                                              {"\"name\": \"wait\"", "\"name\": \"nop\" "}};
-    char why[512] = "";
+    char reason[512] = "";
     bool checked;
     size_t size;
     synth_lowering_t lowering = {"right", SYNTH_SIGNALS, false, 2, {true, 0, UINT64_MAX}};
     char *text = synth_lower(topology, right, &lowering, &size);
     synth_fault_t fault = {NULL, ""};
 
-    check(text != NULL && synth_prove(text, size, &checked, why, sizeof(why)), "a right plan", topology->name,
+    check(text != NULL && synth_prove(text, size, &checked, reason, sizeof(reason)), "a right plan", topology->name,
           synth_collective_names[right->collective], &fault);
     free(text);
     lowering.name = "wrong";
@@ -104,7 +104,7 @@ static void plant_in_plan(const synth_topology_t *topology, const synth_schedule
         if (at != NULL) {
             memcpy(at, changes[i][1], strlen(changes[i][1]));
         }
-        check(at != NULL && !synth_prove(text, size, &checked, why, sizeof(why)), changes[i][1], topology->name,
+        check(at != NULL && !synth_prove(text, size, &checked, reason, sizeof(reason)), changes[i][1], topology->name,
               synth_collective_names[right->collective], &fault);
         free(text);
     }
@@ -116,10 +116,10 @@ static void plant_all(const char *name)
                                                      SYNTH_ALLTOALL};
     synth_topology_t *topology = NULL;
     synth_schedule_t *gather, *scatter, *joined;
-    char why[SYNTH_WHY];
+    char reason[SYNTH_REASON];
 
-    if (synth_topology_named(name, why, sizeof(why), &topology) != MSCCLPP_OK) {
-        printf("FAIL  %s: %s\n", name, why);
+    if (synth_topology_named(name, reason, sizeof(reason), &topology) != MSCCLPP_OK) {
+        printf("FAIL  %s: %s\n", name, reason);
         ++failed;
         return;
     }
@@ -152,10 +152,10 @@ static void stop_flows(void)
     const synth_fault_t fault = {NULL, ""};
     synth_topology_t *topology = NULL;
     synth_schedule_t *found, *stopped, *timed_out;
-    char why[SYNTH_WHY];
+    char reason[SYNTH_REASON];
 
-    if (synth_topology_named("dgx1", why, sizeof(why), &topology) != MSCCLPP_OK) {
-        printf("FAIL  dgx1: %s\n", why);
+    if (synth_topology_named("dgx1", reason, sizeof(reason), &topology) != MSCCLPP_OK) {
+        printf("FAIL  dgx1: %s\n", reason);
         ++failed;
         return;
     }

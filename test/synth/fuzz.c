@@ -112,7 +112,7 @@ int main(int argc, char **argv)
         const char *sample = samples[below(sizeof(samples) / sizeof(samples[0]))];
         size_t size = strlen(sample), changes = 1 + below(6);
         synth_topology_t *topology = NULL;
-        char why[SYNTH_WHY] = "", *exact;
+        char reason[SYNTH_REASON] = "", *exact;
         mscclpp_status_t status;
 
         memcpy(text, sample, size);
@@ -124,12 +124,12 @@ int main(int argc, char **argv)
             break;
         }
         memcpy(exact, text, size);
-        status = sample[0] == '{'   ? synth_topology_parse(exact, size, why, sizeof(why), &topology)
-                 : sample[0] == '<' ? synth_topology_nccl(exact, size, why, sizeof(why), &topology)
-                                    : synth_topology_matrix(exact, size, why, sizeof(why), &topology);
+        status = sample[0] == '{'   ? synth_topology_parse(exact, size, reason, sizeof(reason), &topology)
+                 : sample[0] == '<' ? synth_topology_nccl(exact, size, reason, sizeof(reason), &topology)
+                                    : synth_topology_matrix(exact, size, reason, sizeof(reason), &topology);
         read += status == MSCCLPP_OK;
-        mute += status == MSCCLPP_ERR_INVALID && (why[0] == '\0' || strchr(why, '\n') != NULL);
-        if (status == MSCCLPP_OK && !synth_topology_connected(topology, why, sizeof(why))) {
+        mute += status == MSCCLPP_ERR_INVALID && (reason[0] == '\0' || strchr(reason, '\n') != NULL);
+        if (status == MSCCLPP_OK && !synth_topology_connected(topology, reason, sizeof(reason))) {
             ++mute;
         }
         synth_topology_free(topology);

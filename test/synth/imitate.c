@@ -285,14 +285,14 @@ static bool set_up(run_t *run, uint64_t block_bytes, uint64_t chunk)
 {
     uint32_t n = run->plan->rank_count;
     uint64_t half, blocks = run->plan->collective == MSCCLPP_PLAN_ALLGATHER ? n : 1, **arrived;
-    const char *why = "no memory";
+    const char *reason = "no memory";
 
     arrived = zeroed(n * sizeof(*arrived));
     for (uint32_t r = 0; r < n; ++r) {
         rank_t *rank = &run->ranks[r];
 
-        if (mscclpp_plan_lower(run->plan, r, NULL, true, &rank->program, &why) != MSCCLPP_OK) {
-            fprintf(stderr, "imitate: %s\n", why);
+        if (mscclpp_plan_lower(run->plan, r, NULL, true, &rank->program, &reason) != MSCCLPP_OK) {
+            fprintf(stderr, "imitate: %s\n", reason);
             return false;
         }
         rank->run = run;
@@ -439,20 +439,20 @@ int main(int argc, char **argv)
                                           {NULL, 0, NULL, 0}};
     machine_t machine = {.lock = PTHREAD_MUTEX_INITIALIZER};
     synth_topology_t *topology = NULL;
-    char why[SYNTH_WHY] = "no topology", *order = NULL;
+    char reason[SYNTH_REASON] = "no topology", *order = NULL;
     uint64_t bytes = 0;
     int option, failed = 0;
 
     while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
-        if (option == 't' && synth_topology_named(optarg, why, sizeof(why), &topology) != MSCCLPP_OK &&
-            synth_topology_read(optarg, why, sizeof(why), &topology) != MSCCLPP_OK) {
+        if (option == 't' && synth_topology_named(optarg, reason, sizeof(reason), &topology) != MSCCLPP_OK &&
+            synth_topology_read(optarg, reason, sizeof(reason), &topology) != MSCCLPP_OK) {
             break;
         }
         order = option == 'o' ? optarg : order;
         bytes = option == 'b' ? strtoull(optarg, NULL, 10) : bytes;
     }
     if (topology == NULL || bytes == 0) {
-        fprintf(stderr, "imitate: %s\n", why);
+        fprintf(stderr, "imitate: %s\n", reason);
         return 2;
     }
     machine.topology = topology;

@@ -16,7 +16,7 @@ void __real_free(void *memory);
 static int passed, failed;
 
 /* Reads a dump of NCCL with two GPUs that share a PCIe switch, and frees the topology. */
-static mscclpp_status_t read_dump(const synth_topology_t *unused, char *why)
+static mscclpp_status_t read_dump(const synth_topology_t *unused, char *reason)
 {
     static const char dump[] =
         "<system><cpu numaid=\"0\"><pci busid=\"0\" link_speed=\"16\" link_width=\"16\">"
@@ -24,7 +24,7 @@ static mscclpp_status_t read_dump(const synth_topology_t *unused, char *why)
         "<pci busid=\"2\" link_speed=\"16\" link_width=\"16\"><gpu dev=\"1\" rank=\"1\"/></pci>"
         "<pci busid=\"3\" link_speed=\"16\" link_width=\"16\"><gpu dev=\"2\" rank=\"2\"/></pci></pci></cpu></system>";
     synth_topology_t *topology = NULL;
-    mscclpp_status_t status = synth_topology_nccl(dump, sizeof(dump) - 1, why, SYNTH_WHY, &topology);
+    mscclpp_status_t status = synth_topology_nccl(dump, sizeof(dump) - 1, reason, SYNTH_REASON, &topology);
 
     (void)unused;
     synth_topology_free(topology);
@@ -32,7 +32,7 @@ static mscclpp_status_t read_dump(const synth_topology_t *unused, char *why)
 }
 
 /* Reads topologies in JSON, in both formats, and frees them. */
-static mscclpp_status_t read_json(const synth_topology_t *unused, char *why)
+static mscclpp_status_t read_json(const synth_topology_t *unused, char *reason)
 {
     static const char *const texts[] = {
         "{\"version\": 1, \"name\": \"own\", \"ranks\": 2, \"links\": [[0, 1], [1, 0]],"
@@ -45,14 +45,14 @@ static mscclpp_status_t read_json(const synth_topology_t *unused, char *why)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && status == MSCCLPP_OK; ++i) {
         synth_topology_t *topology = NULL;
 
-        status = synth_topology_parse(texts[i], strlen(texts[i]), why, SYNTH_WHY, &topology);
+        status = synth_topology_parse(texts[i], strlen(texts[i]), reason, SYNTH_REASON, &topology);
         synth_topology_free(topology);
     }
     return status;
 }
 
 /* Prints all bounds as JSON. What is printed has to be JSON, whichever bounds are left out. */
-static mscclpp_status_t print_bounds(const synth_topology_t *topology, char *why)
+static mscclpp_status_t print_bounds(const synth_topology_t *topology, char *reason)
 {
     char *text = NULL;
     size_t size = 0;
@@ -67,31 +67,31 @@ static mscclpp_status_t print_bounds(const synth_topology_t *topology, char *why
     left = shortage_left;
     shortage_left = 0;
     arena = mscclpp_plan_arena_new();
-    status = mscclpp_json_parse(arena, text, size, why, SYNTH_WHY, &root);
+    status = mscclpp_json_parse(arena, text, size, reason, SYNTH_REASON, &root);
     mscclpp_plan_arena_free(arena);
     shortage_left = left;
     __real_free(text); /* its allocation was not counted */
     return status;
 }
 
-static mscclpp_status_t solve_roots(const synth_topology_t *topology, char *why)
+static mscclpp_status_t solve_roots(const synth_topology_t *topology, char *reason)
 {
     synth_free_roots_t result = {.load = NULL};
 
-    (void)why;
+    (void)reason;
     return synth_free_roots(topology, 1000, &result);
 }
 
-static mscclpp_status_t solve_steps(const synth_topology_t *topology, char *why)
+static mscclpp_status_t solve_steps(const synth_topology_t *topology, char *reason)
 {
     synth_slp_t slp;
 
-    (void)why;
+    (void)reason;
     return synth_slp_solve(topology, SYNTH_ALLGATHER, 0, 3, 1000, &slp);
 }
 
 /* Calls a function until no allocation is left to fail. */
-static void run(const char *what, mscclpp_status_t (*function)(const synth_topology_t *topology, char *why),
+static void run(const char *what, mscclpp_status_t (*function)(const synth_topology_t *topology, char *reason),
                 const synth_topology_t *topology)
 {
     const long before = shortage_held;
@@ -100,16 +100,16 @@ static void run(const char *what, mscclpp_status_t (*function)(const synth_topol
     long n;
 
     for (n = 0; has_failed; ++n) {
-        char why[SYNTH_WHY] = "no memory";
+        char reason[SYNTH_REASON] = "no memory";
 
         shortage_left = n + 1;
-        status = function(topology, why);
+        status = function(topology, reason);
         has_failed = shortage_left == 0;
         shortage_left = 0;
         if (shortage_held != before ||
-            (status != MSCCLPP_OK && (status != MSCCLPP_ERR_NO_MEMORY || strcmp(why, "no memory") != 0))) {
+            (status != MSCCLPP_OK && (status != MSCCLPP_ERR_NO_MEMORY || strcmp(reason, "no memory") != 0))) {
             printf("FAIL  %s, without allocation %ld: %ld blocks lost, status %d, message \"%s\"\n", what, n,
-                   shortage_held - before, status, why);
+                   shortage_held - before, status, reason);
             ++failed;
             shortage_held = before;
         } else {
@@ -125,10 +125,10 @@ static void run(const char *what, mscclpp_status_t (*function)(const synth_topol
 int main(void)
 {
     synth_topology_t *topology = NULL;
-    char why[SYNTH_WHY];
+    char reason[SYNTH_REASON];
 
-    if (synth_topology_named("ring:5", why, sizeof(why), &topology) != MSCCLPP_OK) {
-        printf("FAIL  %s\n", why);
+    if (synth_topology_named("ring:5", reason, sizeof(reason), &topology) != MSCCLPP_OK) {
+        printf("FAIL  %s\n", reason);
         return 1;
     }
     run("a dump of NCCL", read_dump, NULL);

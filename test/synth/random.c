@@ -202,10 +202,10 @@ static void against_bounds(int number)
                                    .tree_chunks = 64,
                                    .closed_chunks = 64,
                                    .seconds = 0.3,
-                                   .search = true};
+                                   .searches = true};
         synth_bound_t cut, bound;
         synth_front_t front;
-        char why[SYNTH_WHY] = "";
+        char reason[SYNTH_REASON] = "";
 
         check(synth_bound_cut(topology, collective, root, &cut) == MSCCLPP_OK &&
                   synth_bound_rounds(topology, collective, root, 5, &bound) == MSCCLPP_OK,
@@ -219,8 +219,8 @@ static void against_bounds(int number)
                       (topology->group_count > 0 && (collective == SYNTH_ALLGATHER || collective == SYNTH_BROADCAST)),
                   number, "cuts and the linear program differ");
         }
-        if (synth_front_find(topology, collective, &options, &front, why, sizeof(why)) != MSCCLPP_OK) {
-            check(false, number, why);
+        if (synth_front_find(topology, collective, &options, &front, reason, sizeof(reason)) != MSCCLPP_OK) {
+            check(false, number, reason);
             continue;
         }
         check(front.count > 0, number, "no schedule");
@@ -249,11 +249,11 @@ static void all_reduces(int number)
     synth_options_t options = {.max_chunks = 4, .tree_chunks = 64, .closed_chunks = 64, .seconds = 1};
     synth_bound_t bound;
     synth_front_t front;
-    char why[SYNTH_WHY] = "";
+    char reason[SYNTH_REASON] = "";
 
     synth_bound_allreduce(topology, &bound);
-    if (synth_allreduce_find(topology, &options, &front, why, sizeof(why)) != MSCCLPP_OK) {
-        check(false, number, why);
+    if (synth_allreduce_find(topology, &options, &front, reason, sizeof(reason)) != MSCCLPP_OK) {
+        check(false, number, reason);
         synth_topology_free(topology);
         return;
     }

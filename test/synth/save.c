@@ -134,12 +134,12 @@ int main(void)
     const synth_options_t options = {.max_chunks = 4, .tree_chunks = 16, .closed_chunks = 4, .seconds = 10};
     synth_topology_t *topology = NULL;
     synth_front_t front;
-    char why[SYNTH_WHY];
+    char reason[SYNTH_REASON];
     int plans;
 
-    if (synth_topology_named("line:4", why, sizeof(why), &topology) != MSCCLPP_OK ||
-        synth_allreduce_find(topology, &options, &front, why, sizeof(why)) != MSCCLPP_OK) {
-        printf("FAIL  %s\n", why);
+    if (synth_topology_named("line:4", reason, sizeof(reason), &topology) != MSCCLPP_OK ||
+        synth_allreduce_find(topology, &options, &front, reason, sizeof(reason)) != MSCCLPP_OK) {
+        printf("FAIL  %s\n", reason);
         return 1;
     }
     if (freopen("/dev/null", "w", stderr) == NULL) { /* of the messages of plans that cannot be written */

@@ -203,7 +203,7 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
             ok = parse_seconds(optarg, &options->seconds);
             break;
         case NO_SEARCH:
-            options->search = false;
+            options->searches = false;
             break;
         case DISCOVER:
             arguments->discovers = true;
@@ -273,17 +273,17 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
  */
 static synth_topology_t *load_topology(const char *argument)
 {
-    char why[SYNTH_WHY] = "no memory";
+    char reason[SYNTH_REASON] = "no memory";
     synth_topology_t *topology = NULL;
-    mscclpp_status_t status = synth_topology_named(argument, why, sizeof(why), &topology);
+    mscclpp_status_t status = synth_topology_named(argument, reason, sizeof(reason), &topology);
 
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
-        status = synth_topology_read(argument, why, sizeof(why), &topology);
+        status = synth_topology_read(argument, reason, sizeof(reason), &topology);
         if (status != MSCCLPP_OK) {
-            fprintf(stderr, "mscclpp_synth: %s: %s\n", argument, why);
+            fprintf(stderr, "mscclpp_synth: %s: %s\n", argument, reason);
         }
     } else if (status != MSCCLPP_OK) {
-        fprintf(stderr, "mscclpp_synth: %s\n", why);
+        fprintf(stderr, "mscclpp_synth: %s\n", reason);
     }
     return status == MSCCLPP_OK ? topology : NULL;
 }
@@ -291,11 +291,11 @@ static synth_topology_t *load_topology(const char *argument)
 /* Returns the topology of this machine (--discover). NULL after a message. */
 static synth_topology_t *discover_topology(void)
 {
-    char why[SYNTH_WHY] = "no memory";
+    char reason[SYNTH_REASON] = "no memory";
     synth_topology_t *topology = NULL;
 
-    if (synth_discover(why, sizeof(why), &topology) != MSCCLPP_OK) {
-        fprintf(stderr, "mscclpp_synth: --discover: %s\n", why);
+    if (synth_discover(reason, sizeof(reason), &topology) != MSCCLPP_OK) {
+        fprintf(stderr, "mscclpp_synth: --discover: %s\n", reason);
         return NULL;
     }
     return topology;
@@ -309,7 +309,7 @@ static synth_topology_t *keep_ranks(synth_topology_t *topology, const char *only
 {
     int ranks[SYNTH_MAX_RANKS], count = 0;
     synth_topology_t *kept = NULL;
-    char why[SYNTH_WHY] = "no memory";
+    char reason[SYNTH_REASON] = "no memory";
     const char *cursor = only;
     bool is_complete = false;
     uint64_t seen = 0;
@@ -331,14 +331,14 @@ static synth_topology_t *keep_ranks(synth_topology_t *topology, const char *only
         }
     }
     if (!is_complete || count < 2) {
-        snprintf(why, sizeof(why), "it names two or more of the ranks 0 to %d, each once, with commas between",
+        snprintf(reason, sizeof(reason), "it names two or more of the ranks 0 to %d, each once, with commas between",
                  topology->ranks - 1);
-    } else if (kept != NULL && !synth_topology_connected(kept, why, sizeof(why))) {
+    } else if (kept != NULL && !synth_topology_connected(kept, reason, sizeof(reason))) {
         synth_topology_free(kept);
         kept = NULL;
     }
     if (kept == NULL) {
-        fprintf(stderr, "mscclpp_synth: --only is \"%.100s\": %s\n", only, why);
+        fprintf(stderr, "mscclpp_synth: --only is \"%.100s\": %s\n", only, reason);
     }
     synth_topology_free(topology);
     return kept;
@@ -404,7 +404,7 @@ static void set_gpus_suffix(const synth_topology_t *topology, synth_plan_options
  */
 static int search_and_print(arguments_t *arguments, const synth_topology_t *topology)
 {
-    char why[SYNTH_WHY] = "no memory";
+    char reason[SYNTH_REASON] = "no memory";
     double start = mscclpp_now();
     synth_front_t front;
     mscclpp_status_t status;
@@ -414,12 +414,12 @@ static int search_and_print(arguments_t *arguments, const synth_topology_t *topo
 
     set_gpus_suffix(topology, &arguments->plan_options);
     if (arguments->collective == SYNTH_ALLREDUCE) {
-        status = synth_allreduce_find(topology, &arguments->options, &front, why, sizeof(why));
+        status = synth_allreduce_find(topology, &arguments->options, &front, reason, sizeof(reason));
     } else {
-        status = synth_front_find(topology, arguments->collective, &arguments->options, &front, why, sizeof(why));
+        status = synth_front_find(topology, arguments->collective, &arguments->options, &front, reason, sizeof(reason));
     }
     if (status != MSCCLPP_OK) {
-        fprintf(stderr, "mscclpp_synth: %s\n", why);
+        fprintf(stderr, "mscclpp_synth: %s\n", reason);
         return status == MSCCLPP_ERR_INVALID ? SYNTH_TOOL_USAGE : SYNTH_TOOL_FAILED;
     }
     if (arguments->has_own_cache && front.note[0] != '\0') {
@@ -450,7 +450,7 @@ static int search_and_print(arguments_t *arguments, const synth_topology_t *topo
 int main(int argc, char **argv)
 {
     arguments_t arguments = {
-        .collective = SYNTH_ALLGATHER, .plan_options = {.instances = 4}, .options = {.seconds = 60, .search = true}};
+        .collective = SYNTH_ALLGATHER, .plan_options = {.instances = 4}, .options = {.seconds = 60, .searches = true}};
     synth_topology_t *topology;
     char default_cache[4096];
     int status;

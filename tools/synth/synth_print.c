@@ -217,7 +217,7 @@ static void print_point_json(FILE *out, const synth_point_t *point)
     for (int step = 0; step < schedule->steps; ++step) {
         fprintf(out, step > 0 ? ", %d" : "%d", schedule->rounds[step]);
     }
-    fprintf(out, "], \"whole_inputs\": %s,\n     \"sends\": [", schedule->whole ? "true" : "false");
+    fprintf(out, "], \"whole_inputs\": %s,\n     \"sends\": [", schedule->is_whole ? "true" : "false");
     for (int i = 0; i < schedule->send_count; ++i) {
         const synth_send_t *send = &schedule->sends[i];
 
@@ -239,7 +239,7 @@ static void print_front_json(FILE *out, const synth_topology_t *topology, synth_
             (long long)front->min_ratio.num, (long long)front->min_ratio.den,
             front->min_ratio_by != NULL ? front->min_ratio_by : "");
     fprintf(out, "  \"seconds\": %.3f, \"stopped\": %s, \"complete\": %s,\n", seconds,
-            front->stopped ? "true" : "false", front->complete ? "true" : "false");
+            front->was_stopped ? "true" : "false", front->is_complete ? "true" : "false");
     fprintf(out, "  \"send\": [\"chunk\", \"from\", \"to\", \"step\", \"adds\"],\n  \"front\": [");
     for (int i = 0; i < front->count; ++i) {
         fprintf(out, i > 0 ? ",\n" : "\n");
@@ -280,8 +280,8 @@ void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collect
     if (front->count == 0) {
         fprintf(out, "  no schedule found\n");
     }
-    fprintf(out, "%.3f seconds%s%s\n", seconds, front->stopped ? "; stopped before the search was over" : "",
-            options->search && !synth_sat_available()
+    fprintf(out, "%.3f seconds%s%s\n", seconds, front->was_stopped ? "; stopped before the search was over" : "",
+            options->searches && !synth_sat_available()
                 ? "; built without CaDiCaL, so that only polynomial methods were tried (Debian: libcadical-dev)"
                 : "");
 }

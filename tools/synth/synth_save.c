@@ -72,7 +72,7 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
                                  .in_place = plan_options->in_place,
                                  .instances = plan_options->instances,
                                  .range = range->is_used ? *range : all_sizes};
-    char name[96], path[4096], why[512] = "no memory";
+    char name[96], path[4096], reason[512] = "no memory";
     bool checked = false, is_written;
     size_t size = 0;
     char *text;
@@ -81,8 +81,8 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
     lowering.name = name;
     find_path(folder, candidate, plan_options, path, sizeof(path));
     text = synth_lower(topology, candidate->schedule, &lowering, &size);
-    if (text == NULL || !synth_prove(text, size, &checked, why, sizeof(why))) {
-        fprintf(stderr, "mscclpp_synth: the plan %s is not proven, so it is not written: %s\n", name, why);
+    if (text == NULL || !synth_prove(text, size, &checked, reason, sizeof(reason))) {
+        fprintf(stderr, "mscclpp_synth: the plan %s is not proven, so it is not written: %s\n", name, reason);
         free(text);
         return false;
     }

@@ -86,7 +86,7 @@ static void offer_pair(composer_t *composer, const synth_point_t *first, const s
  * MSCCLPP_ERR_NO_MEMORY.
  */
 static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t first, synth_collective_t second,
-                                     int root, double seconds, const char *by, char *why, size_t why_size)
+                                     int root, double seconds, const char *by, char *reason, size_t reason_size)
 {
     synth_options_t options = *composer->options;
     synth_front_t first_front, second_front;
@@ -96,11 +96,11 @@ static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t fi
     options.steps = 0;
     options.chunks = 0;
     options.seconds = seconds / 2;
-    status = synth_front_find(composer->topology, first, &options, &first_front, why, why_size);
+    status = synth_front_find(composer->topology, first, &options, &first_front, reason, reason_size);
     if (status != MSCCLPP_OK) {
         return status;
     }
-    status = synth_front_find(composer->topology, second, &options, &second_front, why, why_size);
+    status = synth_front_find(composer->topology, second, &options, &second_front, reason, reason_size);
     if (status != MSCCLPP_OK) {
         synth_front_free(&first_front);
         return status;
@@ -109,7 +109,7 @@ static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t fi
         memcpy(composer->front->note, first_front.note[0] != '\0' ? first_front.note : second_front.note,
                sizeof(first_front.note));
     }
-    composer->front->stopped = composer->front->stopped || first_front.stopped || second_front.stopped;
+    composer->front->was_stopped = composer->front->was_stopped || first_front.was_stopped || second_front.was_stopped;
     /*
      * Pairs whose positions in the two fronts are equal come first, then pairs whose positions are 1 apart, and so on.
      * Both fronts are sorted by steps, so two schedules of equal positions fit together best, and the pair is likely to
@@ -191,7 +191,7 @@ static void offer_trees(composer_t *composer)
  * fails.
  */
 mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const synth_options_t *options,
-                                      synth_front_t *front, char *why, size_t why_size)
+                                      synth_front_t *front, char *reason, size_t reason_size)
 {
     composer_t composer = {.topology = topology, .options = options, .front = front, .start = mscclpp_now()};
     mscclpp_status_t status;
@@ -204,10 +204,10 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
     front->min_ratio_by = bound.by;
     offer(&composer, synth_two_level(topology), "two levels", SYNTH_BEST);
     status = offer_joined(&composer, SYNTH_REDUCESCATTER, SYNTH_ALLGATHER, 0, options->seconds * SCATTER_PART,
-                          "reduce-scatter and all-gather", why, why_size);
+                          "reduce-scatter and all-gather", reason, reason_size);
     if (status == MSCCLPP_OK) {
         status = offer_joined(&composer, SYNTH_REDUCE, SYNTH_BROADCAST, central_rank(topology),
-                              options->seconds * REDUCE_PART, "reduce and broadcast", why, why_size);
+                              options->seconds * REDUCE_PART, "reduce and broadcast", reason, reason_size);
     }
     if (status == MSCCLPP_OK) {
         offer_trees(&composer);

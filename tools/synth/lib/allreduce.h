@@ -14,9 +14,9 @@
  *
  * Only 1 step has its own bound. A point with more steps is proven only if it meets the bound for any number of steps.
  * Returns MSCCLPP_OK, with no points if none has the steps and chunks that the options ask for. The only error is
- * MSCCLPP_ERR_NO_MEMORY; `why` is then unchanged, and there is nothing to free.
+ * MSCCLPP_ERR_NO_MEMORY; `reason` is then unchanged, and there is nothing to free.
  */
 mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const synth_options_t *options,
-                                      synth_front_t *front, char *why, size_t why_size);
+                                      synth_front_t *front, char *reason, size_t reason_size);
 
 #endif

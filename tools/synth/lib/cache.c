@@ -193,10 +193,10 @@ static void forget(synth_cache_t *cache)
  * Reads the file if it exists. Returns false if it is no entry for this topology, is too large, or cannot be read, or
  * if memory runs out. Some of its contents may then have been added to the cache.
  */
-static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
+static bool read_file(synth_cache_t *cache, char *reason, size_t reason_size)
 {
-    const char *reason = "";
-    FILE *file = mscclpp_file_open(cache->path, O_RDONLY, &reason);
+    const char *open_reason = "";
+    FILE *file = mscclpp_file_open(cache->path, O_RDONLY, &open_reason);
     mscclpp_plan_arena_t *arena = file != NULL ? mscclpp_plan_arena_new() : NULL;
     struct stat status;
     mscclpp_json_t *root = NULL;
@@ -211,7 +211,7 @@ static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
 
         text = malloc(size + 1);
         ok = text != NULL && fread(text, 1, size, file) == size &&
-             mscclpp_json_parse(arena, text, size, why, why_size, &root) == MSCCLPP_OK && read_entry(cache, root);
+             mscclpp_json_parse(arena, text, size, reason, reason_size, &root) == MSCCLPP_OK && read_entry(cache, root);
     }
     free(text);
     mscclpp_plan_arena_free(arena);
@@ -241,12 +241,12 @@ static bool make_folder(const char *folder)
 
 /* Names the file by the digest of the canonical text and by the collective. */
 synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
-                                int root, char *why, size_t why_size)
+                                int root, char *reason, size_t reason_size)
 {
     synth_cache_t *cache = calloc(1, sizeof(*cache));
     char digest[SYNTH_DIGEST];
 
-    why[0] = '\0';
+    reason[0] = '\0';
     if (cache == NULL) {
         return NULL;
     }
@@ -268,11 +268,11 @@ synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topo
         cache->error = ENAMETOOLONG;
     } else if (!make_folder(folder)) {
         cache->error = errno;
-    } else if (!read_file(cache, why, why_size)) {
+    } else if (!read_file(cache, reason, reason_size)) {
         forget(cache);
-        snprintf(why, why_size, "%.160s is no entry of the cache, and is written anew", cache->path);
+        snprintf(reason, reason_size, "%.160s is no entry of the cache, and is written anew", cache->path);
     } else {
-        why[0] = '\0';
+        reason[0] = '\0';
     }
     cache->has_news = false; /* tries that were read from the file need not be written */
     return cache;
@@ -405,7 +405,7 @@ void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, in
     }
 }
 
-bool synth_cache_close(synth_cache_t *cache, char *why, size_t why_size)
+bool synth_cache_close(synth_cache_t *cache, char *reason, size_t reason_size)
 {
     int error;
 
@@ -414,7 +414,7 @@ bool synth_cache_close(synth_cache_t *cache, char *why, size_t why_size)
     }
     error = cache->error;
     if (error != 0) {
-        snprintf(why, why_size, "the cache %.160s is not written: %s", cache->path, strerror(error));
+        snprintf(reason, reason_size, "the cache %.160s is not written: %s", cache->path, strerror(error));
     }
     forget(cache);
     synth_canon_free(&cache->canon);

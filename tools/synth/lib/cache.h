@@ -13,13 +13,13 @@ typedef struct synth_cache synth_cache_t;
 /*
  * Opens the entry of a collective that does not combine, and makes the folder if it does not exist. `root` is negative
  * if the collective has no root. Returns NULL if memory runs out.
- * - If the file cannot be read or is no valid entry, the cache begins empty and `why` names the file. The file is
- *   replaced as soon as there is something to write. Otherwise `why` is empty.
+ * - If the file cannot be read or is no valid entry, the cache begins empty and `reason` names the file. The file is
+ *   replaced as soon as there is something to write. Otherwise `reason` is empty.
  * - If the folder cannot be made, or the path is too long, the cache works in memory only, and synth_cache_close
  *   reports the failure.
  */
 synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
-                                int root, char *why, size_t why_size);
+                                int root, char *reason, size_t reason_size);
 
 /* Returns the number of schedules in the cache. */
 int synth_cache_count(const synth_cache_t *cache);
@@ -47,9 +47,9 @@ int synth_cache_tried(const synth_cache_t *cache, int steps, int chunks, int rou
 void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, int passes, bool is_impossible);
 
 /*
- * Writes the file if the cache has anything new, and frees the cache. Returns false, with the reason in `why`, if the
+ * Writes the file if the cache has anything new, and frees the cache. Returns false, with a text in `reason`, if the
  * file could not be written, now or before.
  */
-bool synth_cache_close(synth_cache_t *cache, char *why, size_t why_size);
+bool synth_cache_close(synth_cache_t *cache, char *reason, size_t reason_size);
 
 #endif

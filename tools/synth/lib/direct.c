@@ -80,6 +80,7 @@ static void add_load(loads_t *loads, int link)
     }
 }
 
+/* Makes the loads of all links and groups 0, for the next step. */
 static void clear_loads(loads_t *loads)
 {
     memset(loads->link, 0, sizeof(int) * (size_t)loads->topology->link_count);

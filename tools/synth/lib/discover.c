@@ -158,11 +158,11 @@ static void add_hubs(const nvml_t *nvml, device_t *device, synth_machine_t *mach
 }
 
 /*
- * Asks NVML for all GPUs and the connections between them. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason in `why`,
+ * Asks NVML for all GPUs and the connections between them. Returns MSCCLPP_ERR_NOT_SUPPORTED, with a text in `reason`,
  * if there are too few or too many GPUs. The status is the same if NVML does not report their number, or an address.
  * Anything else that NVML does not report counts as unknown: such NVLinks and hubs are left out.
  */
-static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machine, char *why, size_t why_size)
+static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machine, char *reason, size_t reason_size)
 {
     device_t device[SYNTH_MAX_RANKS];
     pci_info_t pci[SYNTH_MAX_RANKS];
@@ -170,7 +170,7 @@ static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machi
     int code = nvml->count(&count), major = 0, minor = 0;
 
     if (code == 0 && (count < 2 || count > SYNTH_MAX_RANKS)) {
-        snprintf(why, why_size, "this machine has %u GPU%s; a topology has 2 to %d", count, count == 1 ? "" : "s",
+        snprintf(reason, reason_size, "this machine has %u GPU%s; a topology has 2 to %d", count, count == 1 ? "" : "s",
                  SYNTH_MAX_RANKS);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -190,7 +190,7 @@ static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machi
         }
     }
     if (code != 0) {
-        snprintf(why, why_size, "NVML says: %.150s", nvml->error(code));
+        snprintf(reason, reason_size, "NVML says: %.150s", nvml->error(code));
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     machine->gpus = (int)count;
@@ -206,7 +206,7 @@ static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machi
 }
 
 /* Asks hwloc if NVML cannot be opened. If both fail, the reason names both failures. */
-mscclpp_status_t synth_discover(char *why, size_t why_size, synth_topology_t **topology_p)
+mscclpp_status_t synth_discover(char *reason, size_t reason_size, synth_topology_t **topology_p)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     synth_machine_t *machine = calloc(1, sizeof(*machine));
@@ -223,18 +223,18 @@ mscclpp_status_t synth_discover(char *why, size_t why_size, synth_topology_t **t
         snprintf(driver, sizeof(driver), "%s", error != NULL ? error : "");
         status = machine != NULL ? synth_discover_hwloc(machine, hwloc, sizeof(hwloc)) : status;
         if (status != MSCCLPP_OK) {
-            snprintf(why, why_size, "NVIDIA's driver is not here: %s; %s", driver, hwloc);
+            snprintf(reason, reason_size, "NVIDIA's driver is not here: %s; %s", driver, hwloc);
         }
     } else if (!load_functions(library, &nvml, &missing)) {
-        snprintf(why, why_size, "NVML of this driver has no %s", missing);
+        snprintf(reason, reason_size, "NVML of this driver has no %s", missing);
     } else if ((code = nvml.init()) != 0) {
-        snprintf(why, why_size, "NVML does not start: %.150s", nvml.error(code));
+        snprintf(reason, reason_size, "NVML does not start: %.150s", nvml.error(code));
     } else {
-        status = machine != NULL ? query_machine(&nvml, machine, why, why_size) : status;
+        status = machine != NULL ? query_machine(&nvml, machine, reason, reason_size) : status;
         (void)nvml.shutdown();
     }
     if (status == MSCCLPP_OK) {
-        status = synth_machine_topology(machine, why, why_size, topology_p);
+        status = synth_machine_topology(machine, reason, reason_size, topology_p);
     }
     if (library != NULL) {
         (void)dlclose(library);

@@ -178,16 +178,16 @@ static void read_bandwidths(const hwloc_t *hwloc, hwloc_topology_t topology, con
 
 /*
  * Asks hwloc for all GPUs and the connections between them. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason in
- * `why`, if there are too few or too many GPUs.
+ * `reason`, if there are too few or too many GPUs.
  */
 static mscclpp_status_t query_machine(const hwloc_t *hwloc, hwloc_topology_t topology, synth_machine_t *machine,
-                                      char *why, size_t why_size)
+                                      char *reason, size_t reason_size)
 {
     hwloc_obj_t gpu[SYNTH_MAX_RANKS];
     int count = find_gpus(hwloc, topology, gpu, machine);
 
     if (count < 2 || count > SYNTH_MAX_RANKS) {
-        snprintf(why, why_size, "hwloc finds %d GPU%s; a topology has 2 to %d", count, count == 1 ? "" : "s",
+        snprintf(reason, reason_size, "hwloc finds %d GPU%s; a topology has 2 to %d", count, count == 1 ? "" : "s",
                  SYNTH_MAX_RANKS);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -202,7 +202,7 @@ static mscclpp_status_t query_machine(const hwloc_t *hwloc, hwloc_topology_t top
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t synth_discover_hwloc(synth_machine_t *machine, char *why, size_t why_size)
+mscclpp_status_t synth_discover_hwloc(synth_machine_t *machine, char *reason, size_t reason_size)
 {
     void *library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
     mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
@@ -211,18 +211,18 @@ mscclpp_status_t synth_discover_hwloc(synth_machine_t *machine, char *why, size_
     hwloc_t hwloc;
 
     if (library == NULL) {
-        snprintf(why, why_size, "hwloc is not here: %.180s", dlerror());
+        snprintf(reason, reason_size, "hwloc is not here: %.180s", dlerror());
         return status;
     }
     if (!load_functions(library, &hwloc, &missing)) {
-        snprintf(why, why_size, "this hwloc has no %s", missing);
+        snprintf(reason, reason_size, "this hwloc has no %s", missing);
     } else if (hwloc.init(&topology) != 0) {
-        snprintf(why, why_size, "hwloc does not start");
+        snprintf(reason, reason_size, "hwloc does not start");
     } else {
         if (hwloc.io_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL) == 0 && hwloc.load(topology) == 0) {
-            status = query_machine(&hwloc, topology, machine, why, why_size);
+            status = query_machine(&hwloc, topology, machine, reason, reason_size);
         } else {
-            snprintf(why, why_size, "hwloc cannot read this machine");
+            snprintf(reason, reason_size, "hwloc cannot read this machine");
         }
         hwloc.destroy(topology);
     }
@@ -232,10 +232,10 @@ mscclpp_status_t synth_discover_hwloc(synth_machine_t *machine, char *why, size_
 
 #else
 
-mscclpp_status_t synth_discover_hwloc(synth_machine_t *machine, char *why, size_t why_size)
+mscclpp_status_t synth_discover_hwloc(synth_machine_t *machine, char *reason, size_t reason_size)
 {
     (void)machine;
-    snprintf(why, why_size, "this tool was built without hwloc.h");
+    snprintf(reason, reason_size, "this tool was built without hwloc.h");
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 

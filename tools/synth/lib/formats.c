@@ -8,24 +8,24 @@
 
 /*
  * Parses a text in any format. The first character that is not blank tells the format: JSON, NCCL's XML, or a table of
- * nvidia-smi. Returns MSCCLPP_ERR_INVALID, with the reason in `why`, if the text is empty, and otherwise the status of
+ * nvidia-smi. Returns MSCCLPP_ERR_INVALID, with a text in `reason`, if the text is empty, and otherwise the status of
  * the parser.
  */
-static mscclpp_status_t parse_any(const char *text, size_t size, char *why, size_t why_size,
+static mscclpp_status_t parse_any(const char *text, size_t size, char *reason, size_t reason_size,
                                   synth_topology_t **topology_p)
 {
     for (size_t i = 0; i < size; ++i) {
         if (strchr(" \t\r\n", text[i]) == NULL || text[i] == '\0') {
-            return text[i] == '{' || text[i] == '[' ? synth_topology_parse(text, size, why, why_size, topology_p)
-                   : text[i] == '<'                 ? synth_topology_nccl(text, size, why, why_size, topology_p)
-                                                    : synth_topology_matrix(text, size, why, why_size, topology_p);
+            return text[i] == '{' || text[i] == '[' ? synth_topology_parse(text, size, reason, reason_size, topology_p)
+                   : text[i] == '<'                 ? synth_topology_nccl(text, size, reason, reason_size, topology_p)
+                                    : synth_topology_matrix(text, size, reason, reason_size, topology_p);
         }
     }
-    snprintf(why, why_size, "the file is empty");
+    snprintf(reason, reason_size, "the file is empty");
     return MSCCLPP_ERR_INVALID;
 }
 
-mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_size, synth_topology_t **topology_p)
+mscclpp_status_t synth_topology_read(const char *path, char *reason, size_t reason_size, synth_topology_t **topology_p)
 {
     FILE *file = fopen(path, "r");
     char *text = file != NULL ? malloc(SYNTH_MAX_BYTES + 1) : NULL;
@@ -33,7 +33,7 @@ mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_siz
     size_t size;
 
     if (file == NULL) {
-        snprintf(why, why_size, "%s", strerror(errno));
+        snprintf(reason, reason_size, "%s", strerror(errno));
         return status;
     }
     if (text == NULL) {
@@ -42,12 +42,12 @@ mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_siz
     }
     size = fread(text, 1, SYNTH_MAX_BYTES + 1, file);
     if (ferror(file)) {
-        snprintf(why, why_size, "%s", strerror(errno));
+        snprintf(reason, reason_size, "%s", strerror(errno));
     } else if (size > SYNTH_MAX_BYTES) {
-        snprintf(why, why_size, "larger than %d bytes", SYNTH_MAX_BYTES);
+        snprintf(reason, reason_size, "larger than %d bytes", SYNTH_MAX_BYTES);
         status = MSCCLPP_ERR_INVALID;
     } else {
-        status = parse_any(text, size, why, why_size, topology_p);
+        status = parse_any(text, size, reason, reason_size, topology_p);
     }
     fclose(file);
     free(text);

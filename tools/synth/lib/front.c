@@ -65,7 +65,7 @@ typedef struct {
 /* Passes a line about the progress to the caller's function, if there is one. */
 __attribute__((format(printf, 2, 3))) static void report(const search_t *search, const char *format, ...)
 {
-    char text[SYNTH_WHY];
+    char text[SYNTH_REASON];
     va_list arguments;
 
     if (search->options->progress != NULL) {
@@ -81,7 +81,7 @@ static bool stop_if_over(search_t *search)
 {
     bool is_over = mscclpp_now() > search->end || (search->options->stop != NULL && *search->options->stop != 0);
 
-    search->front->stopped = search->front->stopped || is_over;
+    search->front->was_stopped = search->front->was_stopped || is_over;
     return is_over;
 }
 
@@ -488,13 +488,13 @@ static void search_all_steps(search_t *search, synth_rational_t any_steps_bound)
         if (has_flows && !meets(search, steps, bound)) {
             try_flows(search, steps, bound);
         }
-        if (search->options->search && search->symmetry.count > 0 && synth_sat_available() &&
+        if (search->options->searches && search->symmetry.count > 0 && synth_sat_available() &&
             !meets(search, steps, bound)) {
             search_steps(search, steps, bound);
         }
         label_proven(search, steps, bound);
         if (meets(search, steps, any_steps_bound)) {
-            search->front->complete = true;
+            search->front->is_complete = true;
             break;
         }
     }
@@ -505,17 +505,17 @@ static void search_all_steps(search_t *search, synth_rational_t any_steps_bound)
 static void read_cache(search_t *search)
 {
     bool has_root = search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_ALLTOALL;
-    char why[SYNTH_WHY];
+    char reason[SYNTH_REASON];
 
-    if (search->options->cache == NULL || !search->options->search || !synth_sat_available() ||
+    if (search->options->cache == NULL || !search->options->searches || !synth_sat_available() ||
         search->topology->ranks > SYNTH_SLP_RANKS) {
         return;
     }
     search->cache = synth_cache_open(search->options->cache, search->topology, search->dual,
-                                     has_root ? search->options->root : -1, why, sizeof(why));
-    if (search->cache != NULL && why[0] != '\0') {
-        report(search, "%s", why);
-        snprintf(search->front->note, sizeof(search->front->note), "%s", why);
+                                     has_root ? search->options->root : -1, reason, sizeof(reason));
+    if (search->cache != NULL && reason[0] != '\0') {
+        report(search, "%s", reason);
+        snprintf(search->front->note, sizeof(search->front->note), "%s", reason);
     }
     for (int i = 0; search->cache != NULL && i < synth_cache_count(search->cache); ++i) {
         double seconds;
@@ -533,16 +533,16 @@ static void read_cache(search_t *search)
 /* Writes and closes the cache. If it cannot be written, this is reported and noted in the front, but is no failure. */
 static void close_cache(search_t *search)
 {
-    char why[SYNTH_WHY];
+    char *note = search->front->note;
 
-    if (search->cache != NULL && !synth_cache_close(search->cache, why, sizeof(why))) {
-        report(search, "%s", why);
-        snprintf(search->front->note, sizeof(search->front->note), "%s", why);
+    if (search->cache != NULL && !synth_cache_close(search->cache, note, sizeof(search->front->note))) {
+        report(search, "%s", note);
     }
 }
 
 mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collective_t collective,
-                                  const synth_options_t *options, synth_front_t *front, char *why, size_t why_size)
+                                  const synth_options_t *options, synth_front_t *front, char *reason,
+                                  size_t reason_size)
 {
     search_t search = {topology, topology, collective, synth_dual(collective), options, front, .end = 0};
     synth_topology_t *reversed = NULL;
@@ -554,14 +554,14 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
     search.end = search.start + options->seconds;
     front->min_steps = synth_bound_steps(topology, collective, options->root);
     if (options->chunks % synth_min_chunks(collective, topology->ranks) != 0) {
-        snprintf(why, why_size, "the number of chunks is %d; allowed for %s on %d ranks are multiples of %d",
+        snprintf(reason, reason_size, "the number of chunks is %d; allowed for %s on %d ranks are multiples of %d",
                  options->chunks, synth_collective_names[collective], topology->ranks,
                  synth_min_chunks(collective, topology->ranks));
         return MSCCLPP_ERR_INVALID;
     }
     if (options->steps != 0 && options->steps < front->min_steps) {
-        snprintf(why, why_size, "the number of steps is %d; %s on this topology takes at least %d", options->steps,
-                 synth_collective_names[collective], front->min_steps);
+        snprintf(reason, reason_size, "the number of steps is %d; %s on this topology takes at least %d",
+                 options->steps, synth_collective_names[collective], front->min_steps);
         return MSCCLPP_ERR_INVALID;
     }
     if (search.dual != collective) {
@@ -587,7 +587,7 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
         read_cache(&search);
         try_closed(&search, bound.ratio);
         try_direct(&search, bound.ratio);
-        if (options->search && search.symmetry.count > 0 && synth_sat_available()) {
+        if (options->searches && search.symmetry.count > 0 && synth_sat_available()) {
             search_shortly(&search, bound.ratio);
         }
         try_trees(&search, bound.ratio);

@@ -37,9 +37,9 @@ typedef struct {
     synth_rational_t min_ratio; /* lower bound of the ratio for any number of steps; 0/1 if none is known */
     const char *min_ratio_by;   /* what proves that bound */
     synth_schedule_t *trees;    /* the trees of a pipeline, as one turn of it; NULL: none */
-    bool complete;              /* the last point meets the bound that holds for every number of steps */
-    bool stopped;               /* the time was over, or the caller asked to stop */
-    char note[SYNTH_WHY];       /* a fault of the cache, or empty */
+    bool is_complete;           /* the last point meets the bound that holds for every number of steps */
+    bool was_stopped;           /* the time was over, or the caller asked to stop */
+    char note[SYNTH_REASON];    /* a fault of the cache, or empty */
 } synth_front_t;
 
 typedef struct {
@@ -50,8 +50,8 @@ typedef struct {
     int tree_chunks;   /* max_chunks for schedules of packed trees, which improve with more and more chunks */
     int closed_chunks; /* max_chunks for schedules of formulas */
     double seconds;
-    bool search;                                       /* false: polynomial methods only */
-    const char *cache;                                 /* folder of the cache; NULL: none. Used with `search` only. */
+    bool searches;                                     /* false: polynomial methods only */
+    const char *cache;                                 /* folder of the cache; NULL: none. Used with `searches` only. */
     const volatile sig_atomic_t *stop;                 /* the search ends soon after it becomes true; may be NULL */
     void (*progress)(void *context, const char *text); /* may be NULL */
     void *context;
@@ -72,11 +72,12 @@ void synth_front_free(synth_front_t *front);
 
 /*
  * Fills the front. Every schedule in it has passed synth_schedule_verify. If the time is over or *stop becomes true,
- * the function returns MSCCLPP_OK with the schedules that were found so far. Returns MSCCLPP_ERR_INVALID, with the
- * reason in `why`, if the options do not fit the collective or the topology, and MSCCLPP_ERR_NO_MEMORY; the front is
+ * the function returns MSCCLPP_OK with the schedules that were found so far. Returns MSCCLPP_ERR_INVALID, with
+ * a text in `reason`, if the options do not fit the collective or the topology, and MSCCLPP_ERR_NO_MEMORY; the front is
  * then empty. The caller frees the front with synth_front_free.
  */
 mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collective_t collective,
-                                  const synth_options_t *options, synth_front_t *front, char *why, size_t why_size);
+                                  const synth_options_t *options, synth_front_t *front, char *reason,
+                                  size_t reason_size);
 
 #endif

@@ -33,7 +33,7 @@ synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int ch
     const synth_schedule_t *schedule = layout->schedule;
     int source = chunk / schedule->chunks, index = chunk % schedule->chunks;
 
-    if (schedule->whole) { /* inputs arrive, but the output gets their sums, which add_inputs of lower.c writes */
+    if (schedule->is_whole) { /* inputs arrive, but the output gets their sums, which add_inputs of lower.c writes */
         return nowhere;
     }
     switch (schedule->collective) {
@@ -73,7 +73,7 @@ static synth_place_t home_of(const synth_layout_t *layout, int rank, int chunk)
         return nowhere;
     }
     if (layout->in_place) {
-        return (synth_place_t){'o', layout->schedule->whole ? index : chunk};
+        return (synth_place_t){'o', layout->schedule->is_whole ? index : chunk};
     }
     return (synth_place_t){'i', index};
 }
@@ -137,7 +137,7 @@ static int class_of(const synth_schedule_t *schedule, int chunk)
 {
     int class_size = schedule->collective == SYNTH_ALLTOALL ? schedule->chunks / schedule->ranks : schedule->chunks;
 
-    return schedule->whole ? chunk : chunk / class_size; /* whole inputs are added up by their numbers */
+    return schedule->is_whole ? chunk : chunk / class_size; /* whole inputs are added up by their numbers */
 }
 
 /*
@@ -147,7 +147,7 @@ static int class_of(const synth_schedule_t *schedule, int chunk)
  */
 static bool renumber(synth_schedule_t *schedule)
 {
-    int count = schedule->whole ? schedule->chunks * schedule->ranks : schedule->count;
+    int count = schedule->is_whole ? schedule->chunks * schedule->ranks : schedule->count;
     path_t *path = calloc((size_t)count + 1, sizeof(*path));
     int *number = calloc((size_t)count + 1, sizeof(*number));
     bool ok = path != NULL && number != NULL;
@@ -227,8 +227,8 @@ bool synth_layout_init(synth_layout_t *layout, const synth_schedule_t *schedule,
         return false;
     }
     layout->ranks = schedule->ranks;
-    layout->count = schedule->whole ? schedule->chunks * schedule->ranks : schedule->count;
-    layout->adds = synth_combines(schedule->collective) && !schedule->whole;
+    layout->count = schedule->is_whole ? schedule->chunks * schedule->ranks : schedule->count;
+    layout->adds = synth_combines(schedule->collective) && !schedule->is_whole;
     layout->manner = manner;
     layout->in_place = in_place;
     layout->block = schedule->chunks / (schedule->collective == SYNTH_ALLTOALL ? schedule->ranks : 1);

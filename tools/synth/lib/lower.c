@@ -128,7 +128,7 @@ static void write_with_signals(synth_writer_t *writer, const synth_layout_t *lay
             synth_writer_simple(writer, "nop");
         }
     }
-    if (schedule->whole) {
+    if (schedule->is_whole) {
         add_inputs(writer, layout, rank);
     }
 }
@@ -208,7 +208,7 @@ char *synth_lower(const synth_topology_t *topology, const synth_schedule_t *sche
 }
 
 /* Reads, checks and simulates the plan. Stops at the first finding that refuses it. */
-bool synth_prove(const char *text, size_t size, bool *checked, char *why, size_t why_size)
+bool synth_prove(const char *text, size_t size, bool *checked, char *reason, size_t reason_size)
 {
     mscclpp_plan_sim_options_t options = {.launches = MSCCLPP_PLAN_LAUNCHES, .seed = 1};
     mscclpp_plan_sim_stats_t stats = {0, 0, false, 0};
@@ -230,7 +230,7 @@ bool synth_prove(const char *text, size_t size, bool *checked, char *why, size_t
 
         is_right = is_right && !is_wrap;
         if (!is_right && (is_wrap || report.findings[i].kind != MSCCLPP_PLAN_NOTE)) {
-            snprintf(why, why_size, "%s: %s [%s]",
+            snprintf(reason, reason_size, "%s: %s [%s]",
                      mscclpp_plan_place_text(report.findings[i].place, place, sizeof(place)),
                      report.findings[i].text != NULL ? report.findings[i].text : "", report.findings[i].rule);
             break;

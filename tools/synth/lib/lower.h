@@ -33,9 +33,9 @@ char *synth_lower(const synth_topology_t *topology, const synth_schedule_t *sche
 
 /*
  * Parses a plan, checks it, and simulates MSCCLPP_PLAN_LAUNCHES launches back to back. Returns true if the plan is
- * correct. Otherwise returns false, with the reason in `why`; if memory runs out, `why` may be unchanged. *checked says
- * whether the results were compared with the definition of the collective.
+ * correct. Otherwise returns false, with a text in `reason`; if memory runs out, `reason` may be unchanged. *checked
+ * says whether the results were compared with the definition of the collective.
  */
-bool synth_prove(const char *text, size_t size, bool *checked, char *why, size_t why_size);
+bool synth_prove(const char *text, size_t size, bool *checked, char *reason, size_t reason_size);
 
 #endif

@@ -91,7 +91,7 @@ static void write_block(synth_writer_t *writer, const synth_layout_t *layout, in
     synth_moves_unpack(layout, rank, &unpacks);
     synth_writer_data(writer, "upkt", &unpacks, 1);
     synth_moves_destroy(&unpacks);
-    if (schedule->whole) {
+    if (schedule->is_whole) {
         add_inputs(writer, layout, rank, own_slots);
     }
 }
@@ -103,7 +103,7 @@ void synth_lower_packets(synth_writer_t *writer, synth_layout_t *layout, int ins
 
     for (int rank = 0; rank < layout->ranks; ++rank) {
         own_slots[rank] = layout->scratch[rank];
-        layout->scratch[rank] += layout->schedule->whole ? layout->schedule->chunks : 0;
+        layout->scratch[rank] += layout->schedule->is_whole ? layout->schedule->chunks : 0;
     }
     synth_lower_blocks(writer, layout, instances, false);
     for (int rank = 0; rank < layout->ranks; ++rank) {

@@ -59,7 +59,7 @@ static position_t position_of(const synth_schedule_t *schedule, int rank, int ch
 
 bool synth_has_trees(const synth_schedule_t *schedule)
 {
-    if (schedule->whole) {
+    if (schedule->is_whole) {
         return false;
     }
     for (int i = 0; i < schedule->send_count; ++i) {

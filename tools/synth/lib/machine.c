@@ -56,10 +56,10 @@ static bool add_border(synth_topology_t *topology, const char *name, uint64_t se
 }
 
 /*
- * Returns true if the numbers of NVLinks are small enough that their rates fit in an int. Otherwise `why` names the
+ * Returns true if the numbers of NVLinks are small enough that their rates fit in an int. Otherwise `reason` names the
  * first GPU with too many.
  */
-static bool fit_nvlinks(const synth_machine_t *machine, char *why, size_t why_size)
+static bool fit_nvlinks(const synth_machine_t *machine, char *reason, size_t reason_size)
 {
     /*
      * If the description of a machine has rates in place of numbers of links, a rate counts as this many links of 1
@@ -74,8 +74,8 @@ static bool fit_nvlinks(const synth_machine_t *machine, char *why, size_t why_si
             max_nvlinks = machine->nvlinks[gpu][other] > max_nvlinks ? machine->nvlinks[gpu][other] : max_nvlinks;
         }
         if (max_nvlinks > allowed) {
-            snprintf(why, why_size, "GPU %d has %d NVLinks to another GPU or to switches; allowed are 0 to %d", gpu,
-                     max_nvlinks, allowed);
+            snprintf(reason, reason_size, "GPU %d has %d NVLinks to another GPU or to switches; allowed are 0 to %d",
+                     gpu, max_nvlinks, allowed);
             return false;
         }
     }
@@ -163,10 +163,10 @@ static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
 }
 
 /*
- * Divides all rates by their greatest common divisor, which becomes the unit of capacity. Returns false, with the
- * reason in `why`, if the rate of a link or a group is still too large.
+ * Divides all rates by their greatest common divisor, which becomes the unit of capacity. Returns false, with
+ * a text in `reason`, if the rate of a link or a group is still too large.
  */
-static bool reduce_rates(synth_topology_t *topology, char *why, size_t why_size)
+static bool reduce_rates(synth_topology_t *topology, char *reason, size_t reason_size)
 {
     int64_t unit_mbps = 0;
 
@@ -179,7 +179,8 @@ static bool reduce_rates(synth_topology_t *topology, char *why, size_t why_size)
     for (int i = 0; unit_mbps > 0 && i < topology->link_count; ++i) {
         topology->links[i].capacity /= (int)unit_mbps;
         if (topology->links[i].capacity > SYNTH_MAX_CAPACITY) {
-            snprintf(why, why_size, "the rates of its links differ too much: one is %d times a common part of all",
+            snprintf(reason, reason_size,
+                     "the rates of its links differ too much: one is %d times a common part of all",
                      topology->links[i].capacity);
             return false;
         }
@@ -187,7 +188,8 @@ static bool reduce_rates(synth_topology_t *topology, char *why, size_t why_size)
     for (int i = 0; unit_mbps > 0 && i < topology->group_count; ++i) {
         topology->groups[i].capacity /= (int)unit_mbps;
         if (topology->groups[i].capacity > SYNTH_MAX_CAPACITY) {
-            snprintf(why, why_size, "the rates of its links differ too much: \"%s\" has %d times a common part of all",
+            snprintf(reason, reason_size,
+                     "the rates of its links differ too much: \"%s\" has %d times a common part of all",
                      topology->groups[i].name, topology->groups[i].capacity);
             return false;
         }
@@ -197,42 +199,42 @@ static bool reduce_rates(synth_topology_t *topology, char *why, size_t why_size)
 }
 
 /*
- * Writes the message, for `why` may say by then which GPUs NVLinks do not join. Returns the status, so that the caller
- * can return it.
+ * Writes the message, for `reason` may say by then which GPUs NVLinks do not join. Returns the status, so that the
+ * caller can return it.
  */
-static mscclpp_status_t out_of_memory(char *why, size_t why_size)
+static mscclpp_status_t out_of_memory(char *reason, size_t reason_size)
 {
-    snprintf(why, why_size, "no memory");
+    snprintf(reason, reason_size, "no memory");
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
-mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *why, size_t why_size,
+mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *reason, size_t reason_size,
                                         synth_topology_t **topology_p)
 {
     synth_topology_t *topology;
 
     if (machine->gpus < 2 || machine->gpus > SYNTH_MAX_RANKS) {
-        snprintf(why, why_size, "it has %d GPUs; allowed are 2 to %d", machine->gpus, SYNTH_MAX_RANKS);
+        snprintf(reason, reason_size, "it has %d GPUs; allowed are 2 to %d", machine->gpus, SYNTH_MAX_RANKS);
         return MSCCLPP_ERR_INVALID;
     }
-    if (!fit_nvlinks(machine, why, why_size)) {
+    if (!fit_nvlinks(machine, reason, reason_size)) {
         return MSCCLPP_ERR_INVALID;
     }
     topology = synth_topology_new(machine->name, machine->gpus);
     if (topology == NULL) {
-        return out_of_memory(why, why_size);
+        return out_of_memory(reason, reason_size);
     }
     memcpy(topology->gpu, machine->gpu, sizeof(topology->gpu));
     if (!add_nvlinks(machine, topology) ||
-        (!synth_topology_connected(topology, why, why_size) && !add_pcie(machine, topology))) {
+        (!synth_topology_connected(topology, reason, reason_size) && !add_pcie(machine, topology))) {
         synth_topology_free(topology);
-        return out_of_memory(why, why_size);
+        return out_of_memory(reason, reason_size);
     }
-    if (!synth_topology_connected(topology, why, why_size) || !reduce_rates(topology, why, why_size)) {
+    if (!synth_topology_connected(topology, reason, reason_size) || !reduce_rates(topology, reason, reason_size)) {
         synth_topology_free(topology);
         return MSCCLPP_ERR_INVALID;
     }
-    why[0] = '\0'; /* the first call of synth_topology_connected may have left a message */
+    reason[0] = '\0'; /* the first call of synth_topology_connected may have left a message */
     *topology_p = topology;
     return MSCCLPP_OK;
 }

@@ -34,10 +34,10 @@ bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t belo
  * Makes the topology. It consists of NVLinks alone if they connect all GPUs. Otherwise GPUs without an NVLink between
  * them are also connected over PCIe; these links share the ports of the GPUs and the upstream links of the hubs.
  * Returns MSCCLPP_ERR_INVALID if the number of GPUs or a rate is out of range, or if the links do not join all GPUs,
- * and MSCCLPP_ERR_NO_MEMORY; `why` becomes the reason in both cases. On success `why` is empty, and the caller frees
+ * and MSCCLPP_ERR_NO_MEMORY; `reason` becomes a text in both cases. On success `reason` is empty, and the caller frees
  * the topology with synth_topology_free.
  */
-mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *why, size_t why_size,
+mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *reason, size_t reason_size,
                                         synth_topology_t **topology_p);
 
 #endif

@@ -66,7 +66,7 @@ static int count_gpus(const char *line, const char *end)
 }
 
 /* Skips all lines before the heading, and then all lines that are not the row of the next GPU. */
-mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why, size_t why_size,
+mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *reason, size_t reason_size,
                                        synth_topology_t **topology_p)
 {
     const char *end = text + size, *line_end;
@@ -83,7 +83,7 @@ mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why,
         if (ranks == 0) { /* the heading has not come yet */
             ranks = count_gpus(line, line_end);
             if (ranks == 1 || ranks > SYNTH_MAX_RANKS) {
-                snprintf(why, why_size, "a table of %d GPUs; allowed are 2 to %d", ranks, SYNTH_MAX_RANKS);
+                snprintf(reason, reason_size, "a table of %d GPUs; allowed are 2 to %d", ranks, SYNTH_MAX_RANKS);
                 return MSCCLPP_ERR_INVALID;
             }
             topology = ranks > 0 ? synth_topology_new("nvidia-smi", ranks) : NULL;
@@ -98,7 +98,7 @@ mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why,
         }
         for (int peer = 0; peer < ranks; ++peer) {
             if (read_word(&cursor, line_end, word, sizeof(word)) == 0) {
-                snprintf(why, why_size, "the row of GPU%d is too short", rank);
+                snprintf(reason, reason_size, "the row of GPU%d is too short", rank);
                 synth_topology_free(topology);
                 return MSCCLPP_ERR_INVALID;
             }
@@ -109,13 +109,13 @@ mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why,
         ++rows;
     }
     if (ranks == 0 || rows < ranks) {
-        snprintf(why, why_size,
+        snprintf(reason, reason_size,
                  ranks == 0 ? "neither JSON nor a table of nvidia-smi topo -m"
                             : "the table names more GPUs than it has rows for");
         synth_topology_free(topology);
         return MSCCLPP_ERR_INVALID;
     }
-    if (!synth_topology_connected(topology, why, why_size)) {
+    if (!synth_topology_connected(topology, reason, reason_size)) {
         synth_topology_free(topology);
         return MSCCLPP_ERR_INVALID;
     }

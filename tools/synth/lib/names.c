@@ -8,6 +8,7 @@
 
 const char synth_topology_names[] = "ring:N, line:N, mesh:N, switch:N, torus:AxB, nodes:NxG, dgx1, mi250x";
 
+/* Adds a link in each direction between two ranks, as synth_topology_link does. */
 static void add_both(synth_topology_t *topology, int rank, int other, int capacity)
 {
     synth_topology_link(topology, rank, other, capacity);
@@ -16,10 +17,10 @@ static void add_both(synth_topology_t *topology, int rank, int other, int capaci
 
 /*
  * Adds a group of links: those that lead out of a rank (or into it, if `outward` is false) and connect it with ranks of
- * the set `others`. `what` begins the group's name. If there are no such links, adds nothing. Returns false if memory
- * runs out.
+ * the set `others`. `name_prefix` begins the group's name. If there are no such links, adds nothing. Returns false if
+ * memory runs out.
  */
-static bool add_port(synth_topology_t *topology, const char *what, int rank, bool outward, uint64_t others,
+static bool add_port(synth_topology_t *topology, const char *name_prefix, int rank, bool outward, uint64_t others,
                      int capacity)
 {
     int links[SYNTH_MAX_RANKS], count = 0;
@@ -32,7 +33,7 @@ static bool add_port(synth_topology_t *topology, const char *what, int rank, boo
             links[count++] = link;
         }
     }
-    snprintf(name, sizeof(name), "%s %s %d", what, outward ? "out of" : "into", rank);
+    snprintf(name, sizeof(name), "%s %s %d", name_prefix, outward ? "out of" : "into", rank);
     return count == 0 || synth_topology_group(topology, name, capacity, links, count);
 }
 
@@ -218,7 +219,7 @@ static int parse_numbers(const char *text, int *first_p, int *second_p)
  * Returns MSCCLPP_ERR_NOT_SUPPORTED if no machine has this name, so that the caller can try to read a file of this
  * name.
  */
-mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_size, synth_topology_t **topology_p)
+mscclpp_status_t synth_topology_named(const char *text, char *reason, size_t reason_size, synth_topology_t **topology_p)
 {
     const char *colon = strchr(text, ':');
     size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
@@ -233,7 +234,7 @@ mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_si
         if ((colon != NULL) != (machines[i].numbers > 0) ||
             (colon != NULL && parse_numbers(colon + 1, &first, &second) != machines[i].numbers) || first * second < 2 ||
             first * second > SYNTH_MAX_RANKS) {
-            snprintf(why, why_size, "the topology is \"%.80s\"; allowed are %s, with 2 to %d ranks", text,
+            snprintf(reason, reason_size, "the topology is \"%.80s\"; allowed are %s, with 2 to %d ranks", text,
                      synth_topology_names, SYNTH_MAX_RANKS);
             return MSCCLPP_ERR_INVALID;
         }

@@ -34,14 +34,14 @@ typedef struct {
 } nvlink_t;
 
 /*
- * The state of the parser. All functions that return bool return false after they have stored a message in `why`. GPUs
- * are numbered in the order of the file.
+ * The state of the parser. All functions that return bool return false after they have stored a message in `reason`.
+ * GPUs are numbered in the order of the file.
  */
 typedef struct {
     const char *next, *end; /* the next character, and the end of the text */
     int line;               /* the line of the next character */
-    char *why;
-    size_t why_size;
+    char *reason;
+    size_t reason_size;
     level_t stack[DEPTH];               /* the elements that have begun, from the outermost to the innermost */
     int depth;                          /* the number of these elements */
     attribute_t attributes[ATTRIBUTES]; /* attributes of the current element */
@@ -60,11 +60,11 @@ static bool refuse(reader_t *reader, const char *format, ...) __attribute__((for
 /* Writes the message, after the number of the current line. Returns false, so that the caller can return it. */
 static bool refuse(reader_t *reader, const char *format, ...)
 {
-    int length = snprintf(reader->why, reader->why_size, "line %d: ", reader->line);
+    int length = snprintf(reader->reason, reader->reason_size, "line %d: ", reader->line);
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(reader->why + length, reader->why_size - (size_t)length, format, arguments);
+    vsnprintf(reader->reason + length, reader->reason_size - (size_t)length, format, arguments);
     va_end(arguments);
     return false;
 }
@@ -354,7 +354,7 @@ static bool read_tag(reader_t *reader)
         /* A closing tag has no attributes, and only ">" may follow the slash of an empty element. */
         if (is_closing || is_empty || !read_attribute(reader)) {
             /* read_attribute has stored the reason if it failed. */
-            return reader->why[0] != '\0' ? false : refuse(reader, "\"<%.40s\" does not end as it should", element);
+            return reader->reason[0] != '\0' ? false : refuse(reader, "\"<%.40s\" does not end as it should", element);
         }
     }
     return is_closing ? end_element(reader, element)
@@ -426,8 +426,8 @@ static bool sort_machine(reader_t *reader, synth_machine_t *sorted)
     return true;
 }
 
-/* Returns MSCCLPP_ERR_INVALID if the file is wrong, with the reason in `why`, and MSCCLPP_ERR_NO_MEMORY. */
-mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *why, size_t why_size,
+/* Returns MSCCLPP_ERR_INVALID if the file is wrong, with a text in `reason`, and MSCCLPP_ERR_NO_MEMORY. */
+mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *reason, size_t reason_size,
                                      synth_topology_t **topology_p)
 {
     reader_t *reader = calloc(1, sizeof(*reader));
@@ -439,21 +439,21 @@ mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *why, s
         reader->nvlinks = calloc(MAX_NVLINKS + 1, sizeof(*reader->nvlinks));
     }
     if (reader != NULL && reader->nvlinks != NULL) {
-        why[0] = '\0';
+        reason[0] = '\0';
         reader->next = text;
         reader->end = text + size;
         reader->line = 1;
-        reader->why = why;
-        reader->why_size = why_size;
+        reader->reason = reason;
+        reader->reason_size = reason_size;
         reader->machine = &machine[0];
         status = read_all(reader) && sort_machine(reader, &machine[1]) ? MSCCLPP_OK : MSCCLPP_ERR_INVALID;
         free(reader->nvlinks);
     }
     if (status == MSCCLPP_OK) {
-        status = synth_machine_topology(&machine[1], why, why_size, topology_p);
+        status = synth_machine_topology(&machine[1], reason, reason_size, topology_p);
     }
     /* The message may quote the file: control characters are replaced. */
-    for (char *cursor = why; status == MSCCLPP_ERR_INVALID && *cursor != '\0'; ++cursor) {
+    for (char *cursor = reason; status == MSCCLPP_ERR_INVALID && *cursor != '\0'; ++cursor) {
         if ((unsigned char)*cursor < ' ' || *cursor == 0x7f) {
             *cursor = '?';
         }

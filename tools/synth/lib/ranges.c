@@ -126,11 +126,11 @@ static void share_sizes(synth_candidate_t *candidates, int count)
 static int add_candidate(const synth_topology_t *topology, const synth_schedule_t *schedule, const synth_point_t *point,
                          synth_manner_t manner, bool in_place, int instances, synth_candidate_t *candidate)
 {
-    const char *why;
+    const char *reason;
 
     *candidate = (synth_candidate_t){.point = point, .schedule = schedule, .manner = manner, .range = {false, 0, 0}};
     cost_line(topology, schedule, manner, instances, &candidate->fixed, &candidate->slope);
-    return synth_can_lower(topology, schedule, manner, in_place, &why);
+    return synth_can_lower(topology, schedule, manner, in_place, &reason);
 }
 
 int synth_candidates(const synth_topology_t *topology, const synth_front_t *front, bool in_place, int instances,

@@ -7,12 +7,11 @@
 #include "mca/common/plan/json.h"
 #include "tools/synth/lib/topology.h"
 
-/*
- * The state of reading one file. All functions that return bool return false after they have stored a message in `why`.
+/* The state of reading one file. Functions that return bool return false after they have put a message into `reason`.
  */
 typedef struct {
-    char *why;
-    size_t why_size;
+    char *reason;
+    size_t reason_size;
     synth_topology_t *topology;
     const mscclpp_json_t *groups;        /* the value of "groups" */
     signed char state[SYNTH_MAX_GROUPS]; /* [group]: its state while one group is added: 0, RESOLVING or RESOLVED */
@@ -32,7 +31,7 @@ static bool refuse(reader_t *reader, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(reader->why, reader->why_size, format, arguments);
+    vsnprintf(reader->reason, reader->reason_size, format, arguments);
     va_end(arguments);
     return false;
 }
@@ -62,35 +61,35 @@ static const char *value_text(const mscclpp_json_t *value, char *text, size_t si
     return text;
 }
 
-/* Reads a whole number from `min` to `max`. `what` names it in messages. */
-static bool read_whole(reader_t *reader, const mscclpp_json_t *value, const char *what, int min, int max, int *number_p)
+/* Reads a whole number from `min` to `max`. `subject` names it in messages. */
+static bool read_whole(reader_t *reader, const mscclpp_json_t *value, const char *subject, int min, int max,
+                       int *number_p)
 {
     char text[64];
 
     if (value == NULL || value->type != MSCCLPP_JSON_UNSIGNED || value->number < (uint64_t)min ||
         value->number > (uint64_t)max) {
-        return refuse(reader, "%s is %s; allowed are whole numbers from %d to %d", what,
+        return refuse(reader, "%s is %s; allowed are whole numbers from %d to %d", subject,
                       value_text(value, text, sizeof(text)), min, max);
     }
     *number_p = (int)value->number;
     return true;
 }
 
-/* Refuses a value that is missing or no array. `what` names it in the message. */
-static bool expect_array(reader_t *reader, const mscclpp_json_t *value, const char *what)
+/* Refuses a value that is missing or no array. `subject` names it in the message. */
+static bool expect_array(reader_t *reader, const mscclpp_json_t *value, const char *subject)
 {
     char text[64];
 
     if (value == NULL || value->type != MSCCLPP_JSON_ARRAY) {
-        return refuse(reader, "%s is %s; it has to be an array", what, value_text(value, text, sizeof(text)));
+        return refuse(reader, "%s is %s; it has to be an array", subject, value_text(value, text, sizeof(text)));
     }
     return true;
 }
 
-/*
- * Refuses an object that has any key that is not in `keys`. The list of keys ends with NULL; `what` names the object.
- */
-static bool expect_known_keys(reader_t *reader, const mscclpp_json_t *object, const char *what, const char *const *keys)
+/* Refuses an object that has any key that is not in `keys`, which ends with NULL. `subject` names the object. */
+static bool expect_known_keys(reader_t *reader, const mscclpp_json_t *object, const char *subject,
+                              const char *const *keys)
 {
     for (const mscclpp_json_t *member = object->first; member != NULL; member = member->next) {
         size_t i = 0;
@@ -99,7 +98,7 @@ static bool expect_known_keys(reader_t *reader, const mscclpp_json_t *object, co
             ++i;
         }
         if (keys[i] == NULL) {
-            return refuse(reader, "%s has the unknown key \"%.40s\"", what, member->key);
+            return refuse(reader, "%s has the unknown key \"%.40s\"", subject, member->key);
         }
     }
     return true;
@@ -109,29 +108,29 @@ static bool expect_known_keys(reader_t *reader, const mscclpp_json_t *object, co
  * Reads the ranks of a link, [from, to] or [from, to, capacity]. The two ranks must differ. The caller reads the
  * capacity.
  */
-static bool read_ends(reader_t *reader, const mscclpp_json_t *value, const char *what, int *from, int *to)
+static bool read_ends(reader_t *reader, const mscclpp_json_t *value, const char *subject, int *from, int *to)
 {
     int last_rank = reader->topology->ranks - 1;
 
-    if (!expect_array(reader, value, what)) {
+    if (!expect_array(reader, value, subject)) {
         return false;
     }
     if (value->count < 2 || value->count > 3) {
-        return refuse(reader, "%s has %u numbers; a link is [from, to] or [from, to, count]", what, value->count);
+        return refuse(reader, "%s has %u numbers; a link is [from, to] or [from, to, count]", subject, value->count);
     }
-    if (!read_whole(reader, value->first, what, 0, last_rank, from) ||
-        !read_whole(reader, value->first->next, what, 0, last_rank, to)) {
+    if (!read_whole(reader, value->first, subject, 0, last_rank, from) ||
+        !read_whole(reader, value->first->next, subject, 0, last_rank, to)) {
         return false;
     }
-    return *from != *to || refuse(reader, "%s joins rank %d to itself", what, *from);
+    return *from != *to || refuse(reader, "%s joins rank %d to itself", subject, *from);
 }
 
 /* Adds a link. Refuses it if its capacity becomes too large. */
-static bool add_link(reader_t *reader, const char *what, int from, int to, int capacity)
+static bool add_link(reader_t *reader, const char *subject, int from, int to, int capacity)
 {
     synth_topology_link(reader->topology, from, to, capacity);
     return reader->topology->links[reader->topology->link_between[from][to]].capacity <= SYNTH_MAX_CAPACITY ||
-           refuse(reader, "%s makes the link %d to %d larger than %d", what, from, to, SYNTH_MAX_CAPACITY);
+           refuse(reader, "%s makes the link %d to %d larger than %d", subject, from, to, SYNTH_MAX_CAPACITY);
 }
 
 /*
@@ -149,19 +148,20 @@ static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both_
         return false;
     }
     for (const mscclpp_json_t *link = links->first; link != NULL; link = link->next, ++i) {
-        char what[32];
+        char subject[32];
         int from, to, capacity = 1;
 
-        snprintf(what, sizeof(what), "link %d", i);
-        if (!read_ends(reader, link, what, &from, &to) ||
-            (link->count == 3 && !read_whole(reader, link->last, what, 1, SYNTH_MAX_CAPACITY, &capacity))) {
+        snprintf(subject, sizeof(subject), "link %d", i);
+        if (!read_ends(reader, link, subject, &from, &to) ||
+            (link->count == 3 && !read_whole(reader, link->last, subject, 1, SYNTH_MAX_CAPACITY, &capacity))) {
             return false;
         }
         if (reader->topology->link_between[from][to] >= 0 ||
             (both_ways && reader->topology->link_between[to][from] >= 0)) {
-            return refuse(reader, "%s joins %d to %d a second time", what, from, to);
+            return refuse(reader, "%s joins %d to %d a second time", subject, from, to);
         }
-        if (!add_link(reader, what, from, to, capacity) || (both_ways && !add_link(reader, what, to, from, capacity))) {
+        if (!add_link(reader, subject, from, to, capacity) ||
+            (both_ways && !add_link(reader, subject, to, from, capacity))) {
             return false;
         }
     }
@@ -169,24 +169,24 @@ static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both_
 }
 
 /* Reads an array of ranks as a set. Refuses an empty set, and a rank that occurs twice. */
-static bool read_set(reader_t *reader, const mscclpp_json_t *value, const char *what, uint64_t *set_p)
+static bool read_set(reader_t *reader, const mscclpp_json_t *value, const char *subject, uint64_t *set_p)
 {
     *set_p = 0;
-    if (!expect_array(reader, value, what)) {
+    if (!expect_array(reader, value, subject)) {
         return false;
     }
     for (const mscclpp_json_t *item = value->first; item != NULL; item = item->next) {
         int rank;
 
-        if (!read_whole(reader, item, what, 0, reader->topology->ranks - 1, &rank)) {
+        if (!read_whole(reader, item, subject, 0, reader->topology->ranks - 1, &rank)) {
             return false;
         }
         if ((*set_p >> rank & 1) != 0) {
-            return refuse(reader, "%s names rank %d twice", what, rank);
+            return refuse(reader, "%s names rank %d twice", subject, rank);
         }
         *set_p |= UINT64_C(1) << rank;
     }
-    return *set_p != 0 || refuse(reader, "%s is empty", what);
+    return *set_p != 0 || refuse(reader, "%s is empty", subject);
 }
 
 /* Adds a link to the list of links, unless the list has it. */
@@ -220,12 +220,12 @@ static const mscclpp_json_t *find_group(const reader_t *reader, const char *name
  * Adds links to the list of links: those from each rank of the group's "from" to each rank of its "to". If such a link
  * does not exist, it is added to the topology with `capacity`.
  */
-static bool add_product(reader_t *reader, const mscclpp_json_t *group, const char *what, int capacity)
+static bool add_product(reader_t *reader, const mscclpp_json_t *group, const char *subject, int capacity)
 {
     uint64_t senders, receivers;
 
-    if (!read_set(reader, mscclpp_json_get(group, "from"), what, &senders) ||
-        !read_set(reader, mscclpp_json_get(group, "to"), what, &receivers)) {
+    if (!read_set(reader, mscclpp_json_get(group, "from"), subject, &senders) ||
+        !read_set(reader, mscclpp_json_get(group, "to"), subject, &receivers)) {
         return false;
     }
     for (int sender = 0; sender < reader->topology->ranks; ++sender) {
@@ -248,34 +248,34 @@ static bool add_product(reader_t *reader, const mscclpp_json_t *group, const cha
 static bool collect_links(reader_t *reader, const mscclpp_json_t *group, int position)
 {
     const mscclpp_json_t *links = mscclpp_json_get(group, "links"), *inner_names = mscclpp_json_get(group, "groups");
-    char what[SYNTH_NAME + 16];
+    char subject[SYNTH_NAME + 16];
     int from, to, capacity;
 
-    snprintf(what, sizeof(what), "group \"%.60s\"", mscclpp_json_get(group, "name")->text);
+    snprintf(subject, sizeof(subject), "group \"%.60s\"", mscclpp_json_get(group, "name")->text);
     if (reader->state[position] == RESOLVING) {
-        return refuse(reader, "%s holds itself, directly or through other groups", what);
+        return refuse(reader, "%s holds itself, directly or through other groups", subject);
     }
     reader->state[position] = RESOLVING;
-    if (!read_whole(reader, mscclpp_json_get(group, "cap"), what, 1, SYNTH_MAX_CAPACITY, &capacity)) {
+    if (!read_whole(reader, mscclpp_json_get(group, "cap"), subject, 1, SYNTH_MAX_CAPACITY, &capacity)) {
         return false;
     }
-    if (links != NULL && !expect_array(reader, links, what)) {
+    if (links != NULL && !expect_array(reader, links, subject)) {
         return false;
     }
     for (const mscclpp_json_t *link = links != NULL ? links->first : NULL; link != NULL; link = link->next) {
-        if (!read_ends(reader, link, what, &from, &to)) {
+        if (!read_ends(reader, link, subject, &from, &to)) {
             return false;
         }
         if (reader->topology->link_between[from][to] < 0) {
-            return refuse(reader, "%s names a link %d to %d, which is not in \"links\"", what, from, to);
+            return refuse(reader, "%s names a link %d to %d, which is not in \"links\"", subject, from, to);
         }
         add_to_group(reader, reader->topology->link_between[from][to]);
     }
     if ((mscclpp_json_get(group, "from") != NULL || mscclpp_json_get(group, "to") != NULL) &&
-        !add_product(reader, group, what, capacity)) {
+        !add_product(reader, group, subject, capacity)) {
         return false;
     }
-    if (inner_names != NULL && !expect_array(reader, inner_names, what)) {
+    if (inner_names != NULL && !expect_array(reader, inner_names, subject)) {
         return false;
     }
     for (const mscclpp_json_t *name = inner_names != NULL ? inner_names->first : NULL; name != NULL;
@@ -285,7 +285,7 @@ static bool collect_links(reader_t *reader, const mscclpp_json_t *group, int pos
 
         inner = name->type == MSCCLPP_JSON_STRING ? find_group(reader, name->text, &inner_position) : NULL;
         if (inner == NULL) {
-            return refuse(reader, "%s holds a group that is not there", what);
+            return refuse(reader, "%s holds a group that is not there", subject);
         }
         if (reader->state[inner_position] != RESOLVED && !collect_links(reader, inner, inner_position)) {
             return false;
@@ -410,7 +410,7 @@ static bool read_gpus(reader_t *reader, const mscclpp_json_t *gpus)
  * Reads a positive number into *rate_p, which has to be 0 before the call. Without a value it remains 0, which means
  * unknown.
  */
-static bool read_rate(reader_t *reader, const mscclpp_json_t *value, const char *what, double *rate_p)
+static bool read_rate(reader_t *reader, const mscclpp_json_t *value, const char *subject, double *rate_p)
 {
     char text[64];
 
@@ -423,7 +423,7 @@ static bool read_rate(reader_t *reader, const mscclpp_json_t *value, const char 
         *rate_p = strtod(value->text, NULL);
     }
     return (*rate_p > 0 && *rate_p < 1e6) || refuse(reader, "%s is %s; allowed are numbers above 0 and below 1000000",
-                                                    what, value_text(value, text, sizeof(text)));
+                                                    subject, value_text(value, text, sizeof(text)));
 }
 
 /* Makes the topology with the name that the file gives, and without links. */
@@ -552,9 +552,9 @@ static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
 
 /*
  * Returns the status of mscclpp_json_parse if that fails, MSCCLPP_ERR_INVALID if the JSON is no topology, and
- * MSCCLPP_ERR_NO_MEMORY. Except for MSCCLPP_ERR_NO_MEMORY, the reason is in `why`.
+ * MSCCLPP_ERR_NO_MEMORY. Except for MSCCLPP_ERR_NO_MEMORY, a text is in `reason`.
  */
-mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, size_t why_size,
+mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *reason, size_t reason_size,
                                       synth_topology_t **topology_p)
 {
     mscclpp_plan_arena_t *arena = mscclpp_plan_arena_new();
@@ -564,11 +564,11 @@ mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, 
     bool ok = false;
 
     if (status == MSCCLPP_OK) {
-        status = mscclpp_json_parse(arena, text, size, why, why_size, &root);
+        status = mscclpp_json_parse(arena, text, size, reason, reason_size, &root);
     }
     if (status == MSCCLPP_OK) {
-        reader->why = why;
-        reader->why_size = why_size;
+        reader->reason = reason;
+        reader->reason_size = reason_size;
         if (root->type != MSCCLPP_JSON_OBJECT) {
             ok = refuse(reader, "a topology is %s; it has to be an object", mscclpp_json_type_name(root->type));
         } else if (mscclpp_json_get(root, "msccl_type") != NULL) {
@@ -576,11 +576,11 @@ mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, 
         } else {
             ok = read_own(reader, root);
         }
-        ok = ok && synth_topology_connected(reader->topology, why, why_size);
+        ok = ok && synth_topology_connected(reader->topology, reason, reason_size);
         status = ok ? MSCCLPP_OK : reader->has_no_memory ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_INVALID;
     }
     /* The message may quote the file: control characters are replaced. */
-    for (char *cursor = why; status == MSCCLPP_ERR_INVALID && *cursor != '\0'; ++cursor) {
+    for (char *cursor = reason; status == MSCCLPP_ERR_INVALID && *cursor != '\0'; ++cursor) {
         if ((unsigned char)*cursor < ' ' || *cursor == 0x7f) {
             *cursor = '?';
         }

@@ -267,7 +267,7 @@ synth_schedule_t *synth_schedule_oneshot(const synth_schedule_t *gather)
 
     if (allreduce != NULL) {
         allreduce->collective = SYNTH_ALLREDUCE;
-        allreduce->whole = true;
+        allreduce->is_whole = true;
     }
     return allreduce;
 }

@@ -16,7 +16,7 @@ typedef struct {
 typedef struct {
     synth_collective_t collective;
     int ranks, root, chunks, count; /* as in a demand */
-    bool whole; /* an all-reduce by an all-gather of whole inputs, which each rank adds up at the end */
+    bool is_whole; /* an all-reduce by an all-gather of whole inputs, which each rank adds up at the end */
     int steps;
     int rounds[SYNTH_MAX_STEPS]; /* of each step */
     synth_send_t *sends;         /* sorted by step */
@@ -74,7 +74,7 @@ synth_schedule_t *synth_schedule_oneshot(const synth_schedule_t *gather);
 typedef struct {
     const char
         *name; /* the rule that is broken: "link", "overfull", "absent", "doubled", "lost" or "range"; or "memory" */
-    char text[SYNTH_WHY];
+    char text[SYNTH_REASON];
 } synth_fault_t;
 
 /*

@@ -147,7 +147,7 @@ int synth_topology_diameter(const synth_topology_t *topology)
  * Says so in the message if a rank is not reached in one direction only: a link was probably written the wrong way
  * round.
  */
-bool synth_topology_connected(const synth_topology_t *topology, char *why, size_t why_size)
+bool synth_topology_connected(const synth_topology_t *topology, char *reason, size_t reason_size)
 {
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS];
 
@@ -158,13 +158,13 @@ bool synth_topology_connected(const synth_topology_t *topology, char *why, size_
                 continue;
             }
             if (distance[other][rank] < topology->ranks) {
-                snprintf(why, why_size,
+                snprintf(reason, reason_size,
                          "rank %d does not reach rank %d, but rank %d reaches rank %d: a link is missing, or one is "
                          "written the wrong way round (from, then to)",
                          rank, other, other, rank);
             } else {
-                snprintf(why, why_size, "rank %d and rank %d are not connected; every rank has to reach every other",
-                         rank, other);
+                snprintf(reason, reason_size,
+                         "rank %d and rank %d are not connected; every rank has to reach every other", rank, other);
             }
             return false;
         }

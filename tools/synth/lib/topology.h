@@ -20,7 +20,7 @@ enum {
     SYNTH_MAX_BYTES = 4 << 20, /* largest size of a file */
     SYNTH_NAME = 64,           /* bytes of a name, with the zero byte */
     SYNTH_GPU = 24,            /* bytes of a GPU's address, with the zero byte */
-    SYNTH_WHY = 256            /* bytes of a message about a fault, with the zero byte */
+    SYNTH_REASON = 256         /* bytes of a message about a fault, with the zero byte */
 };
 
 typedef struct {
@@ -78,8 +78,8 @@ synth_topology_t *synth_topology_transposed(const synth_topology_t *topology);
  */
 synth_topology_t *synth_topology_part(const synth_topology_t *topology, const int *ranks, int count);
 
-/* Returns true if every rank can reach every other one; otherwise `why` names two ranks that are not connected. */
-bool synth_topology_connected(const synth_topology_t *topology, char *why, size_t why_size);
+/* Returns true if every rank can reach every other one; otherwise `reason` names two ranks that are not connected. */
+bool synth_topology_connected(const synth_topology_t *topology, char *reason, size_t reason_size);
 
 /* Returns true if the address of every GPU is known. */
 bool synth_topology_has_gpus(const synth_topology_t *topology);
@@ -98,33 +98,34 @@ int synth_topology_asymmetry(const synth_topology_t *topology);
 
 /*
  * Makes the machine with a name such as "ring:8". Returns MSCCLPP_ERR_NOT_SUPPORTED if the text does not begin with one
- * of these names, MSCCLPP_ERR_INVALID, with the reason in `why`, if its numbers are not allowed, and
+ * of these names, MSCCLPP_ERR_INVALID, with a text in `reason`, if its numbers are not allowed, and
  * MSCCLPP_ERR_NO_MEMORY.
  */
-mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_size, synth_topology_t **topology_p);
+mscclpp_status_t synth_topology_named(const char *text, char *reason, size_t reason_size,
+                                      synth_topology_t **topology_p);
 
 /* All names that synth_topology_named accepts, for messages. */
 extern const char synth_topology_names[];
 
 /*
  * Reads a file: JSON in the format of docs/synthesis.md or of msccl-tools, NCCL's dump, or the output of nvidia-smi
- * topo -m. Errors, with the reason in `why`:
+ * topo -m. Errors, with a text in `reason`:
  * - MSCCLPP_ERR_SYSTEM: the file cannot be read.
  * - MSCCLPP_ERR_INVALID: it is wrong or too large.
  * - MSCCLPP_ERR_NOT_SUPPORTED: it is JSON, and there is no yajl.
- * - MSCCLPP_ERR_NO_MEMORY: memory ran out; `why` is unchanged or "no memory".
+ * - MSCCLPP_ERR_NO_MEMORY: memory ran out; `reason` is unchanged or "no memory".
  */
-mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_size, synth_topology_t **topology_p);
+mscclpp_status_t synth_topology_read(const char *path, char *reason, size_t reason_size, synth_topology_t **topology_p);
 
 /*
  * Parse a text in memory, as synth_topology_read does: JSON (_parse), the table of nvidia-smi (_matrix) or NCCL's dump
  * (_nccl).
  */
-mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, size_t why_size,
+mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *reason, size_t reason_size,
                                       synth_topology_t **topology_p);
-mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why, size_t why_size,
+mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *reason, size_t reason_size,
                                        synth_topology_t **topology_p);
-mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *why, size_t why_size,
+mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *reason, size_t reason_size,
                                      synth_topology_t **topology_p);
 
 /* Writes JSON in the format of docs/synthesis.md. The caller checks for errors with ferror. */

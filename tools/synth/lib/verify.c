@@ -192,14 +192,14 @@ static bool is_complete(replay_t *replay, int chunk, uint64_t wanted, uint64_t a
 static bool replay_all(replay_t *replay)
 {
     const synth_schedule_t *schedule = replay->schedule;
-    bool adds = synth_combines(schedule->collective) && !schedule->whole;
+    bool adds = synth_combines(schedule->collective) && !schedule->is_whole;
     uint64_t all_ranks = UINT64_MAX >> (64 - schedule->ranks);
     synth_demand_t *demand = NULL;
     bool ok = true;
     int end = 0;
 
     if (!adds) {
-        demand = synth_demand_new(schedule->whole ? SYNTH_ALLGATHER : schedule->collective, schedule->ranks,
+        demand = synth_demand_new(schedule->is_whole ? SYNTH_ALLGATHER : schedule->collective, schedule->ranks,
                                   schedule->root, schedule->chunks);
         if (demand == NULL) {
             return fail_with(replay, "memory", "no memory");
