@@ -26,18 +26,19 @@ MSCCLPP_DEV uint32_t mscclpp_dev_ring_predecessor(const mscclpp_dev_nodes_args_t
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                               uint64_t to, uint64_t from, uint64_t bytes)
 {
-    const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, mscclpp_dev_ring_successor(nodes));
+    const uint32_t successor = mscclpp_dev_ring_successor(nodes);
 
-    mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &nodes->channels[channel], to, from, bytes);
+    mscclpp_dev_port_put_with_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, successor), to,
+                                     from, bytes);
 }
 
 /* Waits for signal `number` of this operation from the predecessor, counted from 1. If it fails, sets ctx->failed. */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                 uint64_t number)
 {
-    const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, mscclpp_dev_ring_predecessor(nodes));
+    const uint32_t predecessor = mscclpp_dev_ring_predecessor(nodes);
 
-    mscclpp_dev_port_wait_ahead(ctx, &nodes->common, &nodes->channels[channel], number);
+    mscclpp_dev_port_wait_ahead(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, predecessor), number);
 }
 
 #endif

@@ -160,8 +160,18 @@ typedef struct {
      : ((from_) + 1) % (nnodes_) == (to_)    ? 2 * ((uint64_t)(nnodes_)-1) * (tiles_)                                  \
                                              : (uint64_t)(first_))
 
-/* Number of a block's channel to a node, and of the token that counts that node's signals to the block. */
-#define MSCCLPP_DEV_NODES_NUMBER(nnodes_, block_, node_) ((uint64_t)(block_) * (nnodes_) + (node_))
+/*
+ * Number of the token that counts a node's signals to a block. The tokens of a block are side by side, because its
+ * threads wait for several nodes at once.
+ */
+#define MSCCLPP_DEV_NODES_TOKEN(nnodes_, block_, node_) ((uint64_t)(block_) * (nnodes_) + (node_))
+
+/*
+ * A block's channel to a node. The channels to a node are side by side: a rank writes those of the few nodes that it is
+ * connected with, and so touches few pages of a table that grows with the number of nodes.
+ */
+#define MSCCLPP_DEV_NODES_CHANNEL(nodes_, block_, node_)                                                               \
+    (&(nodes_)->channels[(uint64_t)(node_) * (nodes_)->node_channels + (block_)])
 
 /*
  * The most units of a tile for each shard. The limit is a block's part of the bulk area, which holds both operands and
@@ -215,6 +225,7 @@ typedef struct {
     uint32_t pattern;                      /* mscclpp_dev_nodes_pattern_t; equal on all ranks */
     mscclpp_dev_steps_t doubling, halving; /* for these patterns */
     uint32_t is_mapped; /* not 0: packets for other nodes are stored through `mapped`, else put; may differ by rank */
+    uint32_t node_channels;                 /* number of channels to a node: MSCCLPP_DEV_NODES_BLOCKS_OF(nnodes) */
     char *mapped[MSCCLPP_DEV_NODES_MAPPED]; /* other nodes' packet slots, as kernels of this rank see them */
 } mscclpp_dev_nodes_args_t;
 

@@ -36,7 +36,7 @@ static uint64_t count_from(const mscclpp_fabric_t *fabric, int node)
     uint32_t block;
 
     for (block = 0; block < MSCCLPP_DEV_NODES_BLOCKS_OF(NODES); ++block) {
-        sum += __atomic_load_n(&tokens[MSCCLPP_DEV_NODES_NUMBER(NODES, block, (uint32_t)node)], __ATOMIC_RELAXED);
+        sum += __atomic_load_n(&tokens[MSCCLPP_DEV_NODES_TOKEN(NODES, block, (uint32_t)node)], __ATOMIC_RELAXED);
     }
     return sum;
 }

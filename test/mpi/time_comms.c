@@ -3,7 +3,7 @@
  * MPI_Comm_free, and what the process holds besides while they are there. Usage: time_comms [COUNT], 8 by default.
  *
  * Where ranks outnumber the processors, or share them with other jobs, the processors' time tells more than the time
- * that passes: it is what all ranks take together, waits included.
+ * that passes: it is what all ranks take together, waits included. Page faults do not depend on other jobs at all.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "tools/bench/bench_cuda.h"
@@ -66,10 +67,13 @@ static usage_t measure(void)
     return usage;
 }
 
-/* Milliseconds: of the slowest rank, and of a processor for each rank on average. */
+/*
+ * What a phase takes: milliseconds of the slowest rank and, for each rank on average, milliseconds of a processor and
+ * page faults that read no file.
+ */
+enum { SLOWEST, PROCESSOR, FAULTS, MEASURES };
 typedef struct {
-    double slowest;
-    double processor;
+    double of[MEASURES];
 } spent_t;
 
 static double processor_time(void)
@@ -80,25 +84,38 @@ static double processor_time(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+/* Returns what this rank has spent so far; of the time, only differences mean something. */
+static spent_t spent_so_far(void)
+{
+    struct rusage usage = {.ru_minflt = 0};
+
+    (void)getrusage(RUSAGE_SELF, &usage);
+    return (spent_t){{1e3 * mt_now(), 1e3 * processor_time(), (double)usage.ru_minflt}};
+}
+
 /* Begins to measure: *started becomes what spent_since starts from. */
 static void begin(spent_t *started)
 {
     mt_barrier(MPI_COMM_WORLD);
-    started->slowest = mt_now();
-    started->processor = processor_time();
+    *started = spent_so_far();
 }
 
 /* What a phase has taken since `started`. Asks no collective, which would set MPI_COMM_WORLD up on the twin. */
 static spent_t spent_since(const spent_t *started)
 {
+    spent_t own = spent_so_far(), all = {{0}};
     spent_t *each = mt_host_alloc((size_t)mt_size * sizeof(*each));
-    const spent_t own = {1e3 * (mt_now() - started->slowest), 1e3 * (processor_time() - started->processor)};
-    spent_t all = {0, 0};
 
+    for (int i = 0; i < MEASURES; ++i) {
+        own.of[i] -= started->of[i];
+    }
     mt_allgather(MPI_COMM_WORLD, &own, each, sizeof(own));
     for (int rank = 0; rank < mt_size; ++rank) {
-        all.slowest = each[rank].slowest > all.slowest ? each[rank].slowest : all.slowest;
-        all.processor += each[rank].processor / mt_size;
+        const double *of = each[rank].of;
+
+        all.of[SLOWEST] = of[SLOWEST] > all.of[SLOWEST] ? of[SLOWEST] : all.of[SLOWEST];
+        all.of[PROCESSOR] += of[PROCESSOR] / mt_size;
+        all.of[FAULTS] += of[FAULTS] / mt_size;
     }
     free(each);
     return all;
@@ -107,25 +124,34 @@ static spent_t spent_since(const spent_t *started)
 /* Adds 1 / count of what has been spent. */
 static void add(spent_t *sum_p, const spent_t *spent, long count)
 {
-    sum_p->slowest += spent->slowest / (double)count;
-    sum_p->processor += spent->processor / (double)count;
+    for (int i = 0; i < MEASURES; ++i) {
+        sum_p->of[i] += spent->of[i] / (double)count;
+    }
 }
 
-/* One line of the table for the first communicator, and one for the others. */
-static void print(const char *title, const spent_t *first, const spent_t *rest, bool processor)
+/*
+ * One line of the table for the first communicator, and one for the others. Times come with the ratio that says what a
+ * first call takes; MPI_Comm_dup may have no page fault to compare with.
+ */
+static void print(const char *title, const spent_t *first, const spent_t *rest, int measure)
 {
     const spent_t *const rows[] = {first, rest};
     static const char *const names[] = {"first communicator", "the others"};
 
-    printf("%-24s     dup   first call   second call   free   first call / dup\n", title);
+    printf("%-24s     dup   first call   second call   free%s\n", title,
+           measure == FAULTS ? "" : "   first call / dup");
     for (int i = 0; i < 2; ++i) {
         double value[PHASES];
 
         for (int phase = DUP; phase < PHASES; ++phase) {
-            value[phase] = processor ? rows[i][phase].processor : rows[i][phase].slowest;
+            value[phase] = rows[i][phase].of[measure];
         }
-        printf("%-20s   %9.2f   %10.2f   %11.3f   %6.2f   %16.1f\n", names[i], value[DUP], value[FIRST], value[SECOND],
-               value[FREE], value[FIRST] / value[DUP]);
+        printf("%-20s   %9.2f   %10.2f   %11.3f   %6.2f", names[i], value[DUP], value[FIRST], value[SECOND],
+               value[FREE]);
+        if (measure != FAULTS) {
+            printf("   %16.1f", value[FIRST] / value[DUP]);
+        }
+        printf("\n");
     }
 }
 
@@ -142,7 +168,7 @@ static void sum(MPI_Comm comm, mt_buffer_t *buffer)
 int main(int argc, char **argv)
 {
     static MPI_Comm comms[COUNT_MAX];
-    spent_t took[PHASES], first[PHASES], rest[PHASES] = {{0, 0}}, start;
+    spent_t took[PHASES], first[PHASES], rest[PHASES] = {{{0}}}, start;
     mt_buffer_t buffer;
     usage_t before, after;
     long count = 8;
@@ -201,8 +227,9 @@ int main(int argc, char **argv)
                (double)(after.descriptors - before.descriptors) / (double)(count - 1),
                (double)(after.kib - before.kib) / (double)(count - 1),
                (double)(after.device_kib - before.device_kib) / (double)(count - 1));
-        print("ms of the slowest rank", first, rest, false);
-        print("ms of a processor a rank", first, rest, true);
+        print("ms of the slowest rank", first, rest, SLOWEST);
+        print("ms of a processor a rank", first, rest, PROCESSOR);
+        print("page faults of a rank", first, rest, FAULTS);
     }
     MT_CHECK(mt_served(MPI_COMM_WORLD) > 0, "kernels served no call");
     mt_buffer_free(&buffer, "time_comms");

@@ -116,13 +116,14 @@ MSCCLPP_DEV bool mscclpp_dev_nodes_in_ring(const mscclpp_dev_nodes_block_t *bloc
 MSCCLPP_DEV void mscclpp_dev_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, uint64_t number,
                                          uint32_t begin, uint32_t end)
 {
-    const mscclpp_dev_port_channel_t *channels =
-        nodes->channels + MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, 0);
     uint32_t distance;
 
     for (distance = begin + ctx->tid; distance < end && !ctx->failed; distance += ctx->nthreads) {
-        mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
-                                    &channels[MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, distance)], number);
+        mscclpp_dev_port_wait_ahead(
+            ctx, &nodes->common,
+            MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block,
+                                      MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, distance)),
+            number);
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
@@ -155,8 +156,6 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_de
                                         const mscclpp_dev_nodes_tile_t *tile, bool is_joined)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    const mscclpp_dev_port_channel_t *channels =
-        nodes->channels + MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, 0);
     uint32_t begin, end, distance;
 
     /* Each node begins with the node after it, so that not all send to the same node at once. */
@@ -169,7 +168,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_de
             const uint64_t first_unit = is_split ? mscclpp_dev_nodes_part_begin(tile, part) : 0;
             const uint64_t end_unit = is_split ? mscclpp_dev_nodes_part_begin(tile, part + 1) : tile->size;
 
-            mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &channels[to_node],
+            mscclpp_dev_port_put_with_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, to_node),
                                              is_joined ? tile->set + first_unit * MSCCLPP_DEV_UNIT
                                                        : mscclpp_dev_nodes_incoming(block, tile, nodes->node),
                                              tile->set + first_unit * MSCCLPP_DEV_UNIT,
@@ -351,9 +350,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_count_exchanges(const mscclpp_dev_ctx_t *ctx,
     }
     for (node = 0; node < nodes->nnodes; ++node) {
         if (node != nodes->node) {
-            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)].expected +=
-                MSCCLPP_DEV_NODES_SIGNALS(nodes->pattern, nodes->nnodes, nodes->node, node, block->tiles,
-                                          ctx->block == 0);
+            *MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, node)->expected += MSCCLPP_DEV_NODES_SIGNALS(
+                nodes->pattern, nodes->nnodes, nodes->node, node, block->tiles, ctx->block == 0);
         }
     }
 }

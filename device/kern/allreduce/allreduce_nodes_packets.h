@@ -111,7 +111,7 @@ MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_far_row(const mscclpp_dev_
 MSCCLPP_DEV uint32_t mscclpp_dev_nodes_late_rank(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                  bool is_far, uint32_t sender)
 {
-    return is_far ? nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, sender)].peer : sender;
+    return is_far ? MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, sender)->peer : sender;
 }
 
 /*
@@ -252,8 +252,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_put_packets(mscclpp_dev_ctx_t *ctx, const msc
     for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
         const uint32_t to_node = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, i);
 
-        mscclpp_dev_port_put(ctx, &nodes->common,
-                             &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, to_node)],
+        mscclpp_dev_port_put(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, to_node),
                              mscclpp_dev_nodes_packet_slot(epoch, 1 + nodes->node),
                              mscclpp_dev_nodes_packet_slot(epoch, 0), epoch->count * MSCCLPP_DEV_PACKET_UNIT);
     }
@@ -354,10 +353,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_step_send(mscclpp_dev_ctx_t *ctx, const msccl
     }
     mscclpp_dev_block_sync(ctx);
     if (ctx->tid == 0 && !ctx->failed) {
-        mscclpp_dev_port_put(
-            ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer)],
-            mscclpp_dev_nodes_step_offset(epoch, step->slot, 0), mscclpp_dev_nodes_step_offset(epoch, from_slot, 0),
-            epoch->count * MSCCLPP_DEV_PACKET_UNIT);
+        mscclpp_dev_port_put(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, step->peer),
+                             mscclpp_dev_nodes_step_offset(epoch, step->slot, 0),
+                             mscclpp_dev_nodes_step_offset(epoch, from_slot, 0),
+                             epoch->count * MSCCLPP_DEV_PACKET_UNIT);
     }
 }
 

@@ -96,8 +96,7 @@ MSCCLPP_DEV void mscclpp_dev_ring_set_out(mscclpp_dev_ctx_t *ctx, const mscclpp_
     }
     for (node = ctx->tid; node < nodes->nnodes && ctx->block == 0 && tile->index == 0; node += ctx->nthreads) {
         if (node != nodes->node && node != mscclpp_dev_ring_successor(nodes)) {
-            mscclpp_dev_port_signal(ctx, &nodes->common,
-                                    &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, node)]);
+            mscclpp_dev_port_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, 0, node));
         }
     }
 }

@@ -36,13 +36,13 @@ MSCCLPP_DEV bool mscclpp_dev_nodes_in_steps(const mscclpp_dev_nodes_block_t *blo
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                 const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)
 {
-    const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer);
     const uint64_t first_unit = mscclpp_dev_nodes_part_begin(tile, step->first);
     const uint64_t end_unit = mscclpp_dev_nodes_part_begin(tile, step->first + step->count);
 
-    mscclpp_dev_port_put_with_signal(
-        ctx, &nodes->common, &nodes->channels[channel], tile->set + step->place * tile->part * MSCCLPP_DEV_UNIT,
-        tile->set + first_unit * MSCCLPP_DEV_UNIT, (end_unit - first_unit) * MSCCLPP_DEV_UNIT);
+    mscclpp_dev_port_put_with_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, step->peer),
+                                     tile->set + step->place * tile->part * MSCCLPP_DEV_UNIT,
+                                     tile->set + first_unit * MSCCLPP_DEV_UNIT,
+                                     (end_unit - first_unit) * MSCCLPP_DEV_UNIT);
 }
 
 /*
@@ -51,9 +51,7 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_send(mscclpp_dev_ctx_t *ctx, const ms
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                  const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)
 {
-    const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer);
-
-    mscclpp_dev_port_wait_ahead(ctx, &nodes->common, &nodes->channels[channel],
+    mscclpp_dev_port_wait_ahead(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, step->peer),
                                 tile->index * step->total + step->number);
 }
 
@@ -127,8 +125,7 @@ MSCCLPP_DEV void mscclpp_dev_steps_count(const mscclpp_dev_ctx_t *ctx, const msc
         const mscclpp_dev_step_t *step = &nodes->halving.step[i];
 
         if (step->kind != MSCCLPP_DEV_STEP_SEND && step->number == step->total) {
-            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer)].expected +=
-                block->tiles * step->total;
+            *MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, step->peer)->expected += block->tiles * step->total;
         }
     }
 }

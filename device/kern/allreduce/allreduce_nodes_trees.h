@@ -92,8 +92,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_trees_incoming(const mscclpp_dev_nodes_block_t 
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_trees_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                  uint32_t node, uint64_t number)
 {
-    mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
-                                &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)], number);
+    mscclpp_dev_port_wait_ahead(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, node), number);
 }
 
 /*
@@ -114,8 +113,7 @@ MSCCLPP_DEV void mscclpp_dev_trees_await_tile(mscclpp_dev_ctx_t *ctx, const mscc
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_trees_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                const mscclpp_dev_nodes_tile_t *tile, uint32_t node, uint64_t to)
 {
-    mscclpp_dev_port_put_with_signal(ctx, &nodes->common,
-                                     &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)], to,
+    mscclpp_dev_port_put_with_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, node), to,
                                      tile->set, tile->size * MSCCLPP_DEV_UNIT);
 }
 
@@ -134,8 +132,7 @@ MSCCLPP_DEV void mscclpp_dev_trees_meet_all(mscclpp_dev_ctx_t *ctx, const mscclp
         const uint32_t to = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, distance);
         const uint32_t from = MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, distance);
 
-        mscclpp_dev_port_signal(ctx, &nodes->common,
-                                &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, to)]);
+        mscclpp_dev_port_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, to));
         mscclpp_dev_trees_await(ctx, nodes, from, is_end ? mscclpp_dev_trees_signals(&place, from, block->tiles) : 1);
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
@@ -252,7 +249,7 @@ MSCCLPP_DEV void mscclpp_dev_trees_count(const mscclpp_dev_ctx_t *ctx, const msc
         const uint64_t signals = node == nodes->node ? 0 : mscclpp_dev_trees_signals(&place, node, block->tiles);
 
         if (signals > 0) {
-            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)].expected += signals;
+            *MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, node)->expected += signals;
         }
     }
 }

@@ -55,10 +55,10 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_nodes_halving_send(mscclpp_dev_ctx_t *
     const uint32_t to_node = mscclpp_dev_rounds_behind(&scheme, message.distance);
     const uint64_t pitch = mscclpp_dev_coll_nodes_pitch(state, turn);
 
-    mscclpp_dev_port_put_with_signal(
-        ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, to_node)],
-        turn->set + mscclpp_dev_rounds_arrival(&scheme, message, round, 1) * pitch,
-        turn->set + mscclpp_dev_rounds_departure(&scheme, message, round, 1) * pitch, message.count * pitch);
+    mscclpp_dev_port_put_with_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, to_node),
+                                     turn->set + mscclpp_dev_rounds_arrival(&scheme, message, round, 1) * pitch,
+                                     turn->set + mscclpp_dev_rounds_departure(&scheme, message, round, 1) * pitch,
+                                     message.count * pitch);
 }
 
 /*
@@ -120,8 +120,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_round(mscclpp_dev_ctx_t *ctx,
         /*
          * A node before this one signals once in each turn, so its signal number t + 1 of this call belongs to turn t.
          */
-        mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
-                                    &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, from_node)],
+        mscclpp_dev_port_wait_ahead(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, from_node),
                                     turn->index + 1);
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);

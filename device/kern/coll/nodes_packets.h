@@ -276,7 +276,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_packets_far(mscclpp_dev_ctx_t *ctx,
         const uint32_t to_node = (nodes->node + i) % nodes->nnodes;
         const uint64_t units = mscclpp_dev_coll_nodes_units(epoch, nodes->node, epoch->state.index, to_node);
 
-        mscclpp_dev_port_put(ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, to_node)],
+        mscclpp_dev_port_put(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, 0, to_node),
                              mscclpp_dev_coll_nodes_packet_slot(epoch, 1 + nodes->node),
                              units > 0 ? mscclpp_dev_coll_nodes_packets_outgoing(epoch, to_node)
                                        : mscclpp_dev_coll_nodes_empty_packet(epoch, to_node),
@@ -299,7 +299,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_packets(mscclpp_dev_ctx_t *ctx,
         epoch->in_rounds ? mscclpp_dev_coll_nodes_rounds_incoming(epoch, from_node)
                          : mscclpp_dev_coll_nodes_far_row(
                                epoch, mscclpp_dev_coll_nodes_packet_slot(epoch, 1 + from_node), units > 0 ? units : 1);
-    const uint32_t late_rank = args->nodes.channels[MSCCLPP_DEV_NODES_NUMBER(args->nodes.nnodes, 0, from_node)].peer;
+    const uint32_t late_rank = MSCCLPP_DEV_NODES_CHANNEL(&args->nodes, 0, from_node)->peer;
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
     uint64_t offset = 0, unit;
     uint32_t i, j;

@@ -146,7 +146,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_send(mscclpp_dev_ctx_t *ctx, cons
         const mscclpp_dev_rounds_message_t message =
             mscclpp_dev_coll_nodes_rounds_message(epoch, epoch->scheme.node, round, j);
         const uint32_t peer = mscclpp_dev_rounds_behind(&epoch->scheme, message.distance);
-        const mscclpp_dev_port_channel_t *channel = &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, peer)];
+        const mscclpp_dev_port_channel_t *channel = MSCCLPP_DEV_NODES_CHANNEL(nodes, 0, peer);
 
         if (message.distance != 0 && message.count != 0) {
             mscclpp_dev_port_put(ctx, &nodes->common, channel,
@@ -207,7 +207,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await(mscclpp_dev_ctx_t *ctx,
     const uint32_t sender = mscclpp_dev_rounds_before(&epoch->scheme, distance);
     const mscclpp_dev_rounds_message_t message = mscclpp_dev_coll_nodes_rounds_message(epoch, sender, round, j);
     const uint64_t arrival = mscclpp_dev_rounds_arrival(&epoch->scheme, message, round, j);
-    const uint32_t late_rank = nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, sender)].peer;
+    const uint32_t late_rank = MSCCLPP_DEV_NODES_CHANNEL(nodes, 0, sender)->peer;
     uint64_t unit;
 
     if (distance == 0) {

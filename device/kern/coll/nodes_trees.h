@@ -39,8 +39,7 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_nodes_trees_await(mscclpp_dev_ctx_t *c
                                                             const mscclpp_dev_nodes_args_t *nodes, uint32_t node,
                                                             uint64_t number)
 {
-    mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
-                                &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)], number);
+    mscclpp_dev_port_wait_ahead(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, node), number);
 }
 
 /*
@@ -110,8 +109,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_meet(mscclpp_dev_ctx_t *ctx, const
         const uint32_t to = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, distance);
         const uint32_t from = MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, distance);
 
-        mscclpp_dev_port_signal(ctx, &nodes->common,
-                                &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, to)]);
+        mscclpp_dev_port_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, to));
         mscclpp_dev_coll_nodes_trees_await(ctx, nodes, from,
                                            is_end ? mscclpp_dev_trees_signals(&place, from, state->turns) : 1);
     }
@@ -158,10 +156,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_send(mscclpp_dev_ctx_t *ctx, const
         const uint32_t child = mscclpp_dev_trees_child(&place, i);
 
         if (child != MSCCLPP_DEV_TREES_NONE) {
-            mscclpp_dev_port_put_with_signal(
-                ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, child)],
-                mscclpp_dev_coll_nodes_incoming(state, turn, place.root), slot,
-                mscclpp_dev_coll_nodes_slot_bytes(state, turn, slot, place.root, child));
+            mscclpp_dev_port_put_with_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, child),
+                                             mscclpp_dev_coll_nodes_incoming(state, turn, place.root), slot,
+                                             mscclpp_dev_coll_nodes_slot_bytes(state, turn, slot, place.root, child));
         }
     }
 }
@@ -209,8 +206,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_credit(mscclpp_dev_ctx_t *ctx,
 
         mscclpp_dev_coll_nodes_trees_await_credits(ctx, nodes, &place, turn->index);
         if (!ctx->failed) {
-            mscclpp_dev_port_signal(ctx, &nodes->common,
-                                    &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, parent)]);
+            mscclpp_dev_port_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, parent));
         }
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
@@ -231,8 +227,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_send_up(mscclpp_dev_ctx_t *ctx,
     const uint32_t parent = mscclpp_dev_trees_parent(&place);
     const uint64_t slot = mscclpp_dev_coll_nodes_outgoing(state, turn, place.root);
 
-    mscclpp_dev_port_put_with_signal(ctx, &nodes->common,
-                                     &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, parent)],
+    mscclpp_dev_port_put_with_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, parent),
                                      mscclpp_dev_coll_nodes_incoming(state, turn, place.node), slot,
                                      mscclpp_dev_coll_nodes_slot_bytes(state, turn, slot, place.node, place.root));
 }
@@ -292,8 +287,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_send_combined(mscclpp_dev_ctx_t *c
         const uint32_t child = mscclpp_dev_trees_child(&place, i);
 
         if (child != MSCCLPP_DEV_TREES_NONE) {
-            mscclpp_dev_port_signal(ctx, &nodes->common,
-                                    &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, child)]);
+            mscclpp_dev_port_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, child));
         }
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);

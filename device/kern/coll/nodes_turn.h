@@ -578,7 +578,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_count_exchanges(const mscclpp_dev_ctx_t 
                 : state->turns * MSCCLPP_DEV_COLL_NODES_SIGNALS(nodes->pattern, nodes->nnodes, nodes->node, node);
 
         if (signals > 0) {
-            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)].expected += signals;
+            *MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, node)->expected += signals;
         }
     }
 }

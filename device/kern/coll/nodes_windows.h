@@ -27,7 +27,7 @@
 MSCCLPP_DEV const mscclpp_dev_port_channel_t *
 mscclpp_dev_coll_nodes_channel(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, uint32_t node)
 {
-    return &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)];
+    return MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, node);
 }
 
 /* Returns the least distance of another node in the turn. */

@@ -180,12 +180,11 @@ static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
     const uint32_t count = (uint32_t)fabric->nodes.count;
     const uint32_t blocks = MSCCLPP_DEV_NODES_BLOCKS_OF(count);
     mscclpp_dev_port_channel_t channels[MSCCLPP_DEV_NODES_BLOCKS];
-    mscclpp_gpu_copy_t copies[MSCCLPP_DEV_NODES_BLOCKS];
     mscclpp_status_t status = MSCCLPP_OK, synced;
     uint32_t block;
 
     for (block = 0; block < blocks && status == MSCCLPP_OK; ++block) {
-        const uint64_t number = MSCCLPP_DEV_NODES_NUMBER(count, block, node);
+        const uint64_t number = MSCCLPP_DEV_NODES_TOKEN(count, block, node);
         const mscclpp_port_params_t params = {
             .ops = fabric->ops,
             .transport = fabric->transport,
@@ -194,18 +193,17 @@ static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
             .region_size = fabric->area_size,
             .remote = fabric->node[node].remote,
             .remote_size = fabric->area_size,
-            .token = (uint32_t)MSCCLPP_DEV_NODES_NUMBER(count, block, (uint32_t)fabric->nodes.node),
+            .token = (uint32_t)MSCCLPP_DEV_NODES_TOKEN(count, block, (uint32_t)fabric->nodes.node),
             .peer = fabric->nodes.owners[node],
             .inbound = (uint64_t *)fabric->tokens.device + number,
             .expected = fabric->expected + number};
         status = mscclpp_proxy_channel_create(fabric->proxy, &params, &channels[block]);
         channels[block].peer = MSCCLPP_FABRIC_FAR_PEER + (uint32_t)fabric->nodes.owners[node];
-        copies[block] = (mscclpp_gpu_copy_t){
-            .to = &fabric->channels[number], .from = &channels[block], .size = sizeof(channels[block])};
     }
     if (status == MSCCLPP_OK) {
-        status = fabric->gpu->copy_batch(fabric->runner->stream, copies, blocks);
-        synced = fabric->gpu->stream_sync(fabric->runner->stream); /* the copies read the stack, also after an error */
+        status = fabric->gpu->copy(fabric->runner->stream, &fabric->channels[(uint64_t)node * blocks], channels,
+                                   blocks * sizeof(channels[0]));
+        synced = fabric->gpu->stream_sync(fabric->runner->stream); /* the copy reads the stack, also after an error */
         status = status == MSCCLPP_OK ? synced : status;
     }
     return status;

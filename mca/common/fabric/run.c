@@ -245,6 +245,7 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
 {
     kernel_args->common = *args;
     kernel_args->channels = fabric->channels;
+    kernel_args->node_channels = MSCCLPP_DEV_NODES_BLOCKS_OF((uint32_t)fabric->nodes.count);
     kernel_args->exchange = fabric->area.device;
     kernel_args->exchanged = fabric->exchanged;
     kernel_args->slot_size = fabric->division.slot_size;

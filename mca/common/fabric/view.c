@@ -91,7 +91,7 @@ static uint64_t count_arrived(const mscclpp_fabric_t *fabric, const uint64_t *to
     uint32_t block;
 
     for (block = 0; block < MSCCLPP_DEV_NODES_BLOCKS_OF((uint32_t)fabric->nodes.count); ++block) {
-        sum += __atomic_load_n(&tokens[MSCCLPP_DEV_NODES_NUMBER((uint32_t)fabric->nodes.count, block, (uint32_t)node)],
+        sum += __atomic_load_n(&tokens[MSCCLPP_DEV_NODES_TOKEN((uint32_t)fabric->nodes.count, block, (uint32_t)node)],
                                __ATOMIC_RELAXED);
     }
     return sum;
