@@ -12,7 +12,7 @@
  *
  * What a message carries depends on the way of the collective:
  *
- *   collect  Gather, all-gather, scan, reduce. Rounds go from short distances to long ones. A node passes on what it
+ *   collect  Gather, all-gather, reduce. Rounds go from short distances to long ones. A node passes on what it
  *            has from itself and the nodes before it. For a gather or a reduce to a root, it does so once, along a
  *            k-nomial tree; its other messages are empty.
  *   spread   Broadcast, scatter. The reverse: from long distances to short ones, along the same tree from the root.
@@ -21,9 +21,14 @@
  *            Message-Passing Systems, IEEE TPDS 8(11), 1997).
  *   fold     Reduce-scatter. As spread, but each node has a block for all others, and combines what arrives with its
  *            own block for the same node.
+ *   prefix   Scan. Rounds go from short distances to long ones. Before the round with the distances j * v, a node has
+ *            the total of itself and the v - 1 nodes before it, as far as there are so many. It sends this one block.
+ *            Messages that would go around are empty (W. D. Hillis, G. L. Steele, Data Parallel Algorithms, CACM
+ *            29(12), 1986, with radix 2).
  *
  * Blocks lie at positions, which count from the node itself. To collect, position d has the block from the node d
- * before it. Otherwise it has the block for the node d behind it.
+ * before it. Otherwise it has the block for the node d behind it. In a scan, position i has the total that i rounds
+ * have led to, and the last position has the total of the nodes before this one.
  */
 #ifndef MSCCLPP_DEVICE_LIB_NODES_ROUNDS_H
 #define MSCCLPP_DEVICE_LIB_NODES_ROUNDS_H
@@ -113,7 +118,7 @@ MSCCLPP_DEV bool mscclpp_dev_rounds_is_lowest(const mscclpp_dev_rounds_t *scheme
 /*
  * Returns message `j` that `node` sends in a round, for j from 1 to the radix - 1. Its receiver is the node that is j
  * times the round's shortest distance behind `node`. If this distance is not smaller than the number of nodes, there is
- * no message, and all fields are 0. The default is the way of an all-gather and of a scan.
+ * no message, and all fields are 0. The default is the way of an all-gather.
  */
 MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclpp_dev_rounds_t *scheme, uint32_t node,
                                                                     uint32_t round, uint32_t j)
@@ -160,6 +165,10 @@ MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclp
         message.first = message.distance;
         message.count = blocks_left < digit_value ? blocks_left : digit_value;
         break;
+    case MSCCLPP_DEV_SCAN:
+    case MSCCLPP_DEV_EXSCAN:
+        message.count = node + distance < nnodes ? 1 : 0;
+        break;
     default:
         message.to = message.distance;
         message.count = blocks_left < digit_value ? blocks_left : digit_value;
@@ -185,7 +194,26 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_behind(const mscclpp_dev_rounds_t *schem
 /* Returns the number of places for the positions of a node. A broadcast and a reduction have one block in all. */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_positions(const mscclpp_dev_rounds_t *scheme)
 {
-    return scheme->pattern == MSCCLPP_DEV_BCAST || scheme->pattern == MSCCLPP_DEV_REDUCE ? 1 : scheme->nnodes;
+    return scheme->pattern == MSCCLPP_DEV_BCAST || scheme->pattern == MSCCLPP_DEV_REDUCE ? 1
+           : MSCCLPP_DEV_COLL_SCANS(scheme->pattern)                                     ? (uint64_t)scheme->rounds + 1
+                                                                                         : scheme->nnodes;
+}
+
+/* Returns the place of a scan's total of all nodes before this one. */
+MSCCLPP_DEV uint64_t mscclpp_dev_rounds_prefix(const mscclpp_dev_rounds_t *scheme)
+{
+    return scheme->rounds;
+}
+
+/*
+ * Returns how many messages with data a node gets in a round of a scan. They are the messages with the lowest numbers.
+ * If there are none in a round, there are none in later rounds.
+ */
+MSCCLPP_DEV uint32_t mscclpp_dev_rounds_prefixes(const mscclpp_dev_rounds_t *scheme, uint32_t round)
+{
+    const uint32_t senders = scheme->node / mscclpp_dev_rounds_digit_value(scheme, round);
+
+    return senders < scheme->radix - 1 ? senders : scheme->radix - 1;
 }
 
 /* Returns the most messages that a node receives. */
@@ -196,14 +224,15 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_messages(const mscclpp_dev_rounds_t *sch
 
 /*
  * Returns the number of places that a node needs. After the places of the positions come places for messages that are
- * combined or rearranged. For a reduce, there is one for each message. For a fold, there are as many as positions. For
- * a turn, there are twice as many for each round: to receive in, and to send from.
+ * combined or rearranged. For a reduce and a scan, there is one for each message. For a fold, there are as many as
+ * positions. For a turn, there are twice as many for each round: to receive in, and to send from.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_places(const mscclpp_dev_rounds_t *scheme)
 {
     const uint64_t positions = mscclpp_dev_rounds_positions(scheme);
 
-    return scheme->pattern == MSCCLPP_DEV_REDUCE           ? positions + mscclpp_dev_rounds_messages(scheme)
+    return scheme->pattern == MSCCLPP_DEV_REDUCE || MSCCLPP_DEV_COLL_SCANS(scheme->pattern)
+               ? positions + mscclpp_dev_rounds_messages(scheme)
            : scheme->pattern == MSCCLPP_DEV_REDUCE_SCATTER ? 2 * positions
            : scheme->pattern == MSCCLPP_DEV_ALLTOALL       ? positions * (1 + 2 * (uint64_t)scheme->rounds)
                                                            : positions;
@@ -215,7 +244,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_arrival(const mscclpp_dev_rounds_t *sche
 {
     const uint64_t positions = mscclpp_dev_rounds_positions(scheme);
 
-    return scheme->pattern == MSCCLPP_DEV_REDUCE           ? positions + (uint64_t)round * (scheme->radix - 1) + j - 1
+    return scheme->pattern == MSCCLPP_DEV_REDUCE || MSCCLPP_DEV_COLL_SCANS(scheme->pattern)
+               ? positions + (uint64_t)round * (scheme->radix - 1) + j - 1
            : scheme->pattern == MSCCLPP_DEV_REDUCE_SCATTER ? positions + message.distance
            : scheme->pattern == MSCCLPP_DEV_ALLTOALL
                ? positions * (1 + 2 * (uint64_t)round) +
@@ -223,11 +253,21 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_arrival(const mscclpp_dev_rounds_t *sche
                : message.to;
 }
 
-/* Returns the first of the places from which a message is sent. `j` is the message's number in the round. */
+/*
+ * Returns the first of the places from which this node sends a message. `j` is the message's number in the round. A
+ * scan's total lies at the position that counts the rounds so far in which this node has received data.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_departure(const mscclpp_dev_rounds_t *scheme,
                                                   mscclpp_dev_rounds_message_t message, uint32_t round, uint32_t j)
 {
-    return scheme->pattern == MSCCLPP_DEV_ALLTOALL
+    uint32_t changes = 0;
+
+    while (MSCCLPP_DEV_COLL_SCANS(scheme->pattern) && changes < round &&
+           mscclpp_dev_rounds_prefixes(scheme, changes) > 0) {
+        ++changes;
+    }
+    return MSCCLPP_DEV_COLL_SCANS(scheme->pattern) ? changes
+           : scheme->pattern == MSCCLPP_DEV_ALLTOALL
                ? mscclpp_dev_rounds_arrival(scheme, message, round, j) + mscclpp_dev_rounds_positions(scheme)
                : message.first;
 }

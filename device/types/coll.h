@@ -28,6 +28,9 @@ typedef enum {
 /* True for patterns whose blocks are combined. */
 #define MSCCLPP_DEV_COMBINES(pattern_) ((pattern_) >= MSCCLPP_DEV_REDUCE)
 
+/* True for patterns in which the result of a rank combines the blocks of lower ranks. */
+#define MSCCLPP_DEV_COLL_SCANS(pattern_) ((pattern_) == MSCCLPP_DEV_SCAN || (pattern_) == MSCCLPP_DEV_EXSCAN)
+
 /* True if `sender_` has a block for `receiver_`. All ranks get the same answer, even if the block has 0 bytes. */
 #define MSCCLPP_DEV_COLL_SENDS(pattern_, root_, sender_, receiver_)                                                    \
     ((pattern_) == MSCCLPP_DEV_BCAST     ? (sender_) == (root_) && (receiver_) != (root_)                              \

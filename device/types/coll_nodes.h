@@ -31,6 +31,20 @@
      : (pattern_) == MSCCLPP_DEV_ALLTOALL ? (max_)*MSCCLPP_DEV_COLL_NODES_EACH(max_, shards_)                          \
                                           : MSCCLPP_DEV_COLL_NODES_EACH(max_, shards_))
 
+/*
+ * Scans in rounds. If `prefixes_` is true, a node sends the combined operands of its ranks and of nodes before it: one
+ * block, and the owners take turns to send it. That needs ranks in the order of their nodes. Otherwise the operands of
+ * all ranks go to all nodes, as the blocks of an all-gather do. The macros below are for all patterns; `prefixes_` is
+ * true for scans only. They return the pattern that determines the rounds, the most blocks of a place (see above), and
+ * true if one owner of a node has all data of a call.
+ */
+#define MSCCLPP_DEV_COLL_ROUNDS_PATTERN(pattern_, prefixes_)                                                           \
+    (MSCCLPP_DEV_COLL_SCANS(pattern_) && !(prefixes_) ? (uint32_t)MSCCLPP_DEV_ALLGATHER : (uint32_t)(pattern_))
+#define MSCCLPP_DEV_COLL_ROUNDS_BLOCKS(pattern_, prefixes_, max_, shards_)                                             \
+    ((prefixes_) ? 1u : MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern_, max_, shards_))
+#define MSCCLPP_DEV_COLL_ROUNDS_BY_ONE(pattern_, prefixes_)                                                            \
+    (MSCCLPP_DEV_COLL_ALONE(pattern_) || (pattern_) == MSCCLPP_DEV_REDUCE || (prefixes_))
+
 /* Sets of rows, used in turn. device/kern/coll/nodes.h explains why three are enough. */
 #define MSCCLPP_DEV_COLL_NODES_SETS 3u
 
@@ -166,6 +180,7 @@ typedef struct {
     uint32_t in_place; /* not 0: this rank's own block is already in the output */
     uint32_t varied;   /* not 0: block sizes differ and the lists below are used; 0: all blocks have the same size */
     uint32_t radix;    /* not 0: packets go in rounds with this radix (device/lib/nodes_rounds.h) */
+    uint32_t prefixes; /* not 0: a scan in rounds, whose nodes send combined operands (MSCCLPP_DEV_COLL_ROUNDS_*) */
     uint32_t rank;     /* this rank's number in the communicator */
     uint32_t nranks;   /* of the communicator */
     const mscclpp_dev_place_t *place; /* one entry for each rank of the communicator */

@@ -8,7 +8,7 @@
 #include "test/host/elements.h"
 #include "test/host/reference.h"
 
-const char *const case_algos[CASE_HALVING + 1] = {
+const char *const case_algos[CASE_LAST_ALGO + 1] = {
     [MSCCLPP_COLL_BY_PACKETS] = "packets",
     [MSCCLPP_COLL_BY_ZEROCOPY] = "zerocopy",
     [MSCCLPP_COLL_BY_ENGINES] = "engines",
@@ -16,6 +16,7 @@ const char *const case_algos[CASE_HALVING + 1] = {
     [CASE_AUTO] = "auto",
     [CASE_RING] = "nodes_ring",
     [CASE_HALVING] = "nodes_halving",
+    [CASE_ROUNDS] = "nodes_rounds",
 };
 
 /* The selector's limits for packets on the twin, in bytes that a rank sends to all others together. */
@@ -95,6 +96,11 @@ bool case_goes_by_halving(const case_t *c)
 bool case_goes_over_trees(const case_t *c)
 {
     return is_passed_on(c, CASE_RING) && MSCCLPP_DEV_COLL_TREES(mscclpp_coll_pattern(c->coll));
+}
+
+bool case_sends_prefixes(const case_t *c)
+{
+    return is_passed_on(c, CASE_ROUNDS) && MSCCLPP_DEV_COLL_SCANS(mscclpp_coll_pattern(c->coll)) && c->choice.nodes > 0;
 }
 
 /* True if `sender` has something for `receiver`, as MPI defines the collective; a broadcast's root needs nothing. */
@@ -448,7 +454,7 @@ static int find_served(const case_t *c, size_t scratch_size)
     if (c->choice.nodes < 0 ? n > 1 : c->choice.nodes > 0 && n > (uint64_t)c->choice.nodes) {
         return CASE_BY_NODES;
     }
-    if (algo == CASE_AUTO || algo == CASE_RING || algo == CASE_HALVING) {
+    if (algo == CASE_AUTO || algo >= CASE_RING) {
         algo = c->most * (n > 1 ? n - 1 : 1) <= (n <= 2 ? AUTO_TWO : AUTO_MORE) ? MSCCLPP_COLL_BY_PACKETS
                                                                                 : MSCCLPP_COLL_BY_ZEROCOPY;
     }

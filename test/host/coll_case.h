@@ -51,13 +51,15 @@ typedef enum { KIND_DEVICE, KIND_EXACT, KIND_HOST, KIND_MIXED, KINDS } case_kind
 /* Values of the parameter <name>_algorithm, and what then serves the call. */
 #define CASE_AUTO MSCCLPP_COLL_BY_LAST
 #define CASE_ALGOS (MSCCLPP_COLL_BY_LAST + 1)
-/* The next two are for several nodes. On one node they are the same as CASE_AUTO. */
-#define CASE_RING CASE_ALGOS              /* nodes_ring or nodes_trees */
-#define CASE_HALVING (CASE_ALGOS + 1)     /* nodes_halving */
+/* The next three are for several nodes. On one node they are the same as CASE_AUTO. */
+#define CASE_RING CASE_ALGOS          /* nodes_ring or nodes_trees */
+#define CASE_HALVING (CASE_ALGOS + 1) /* nodes_halving */
+#define CASE_ROUNDS (CASE_ALGOS + 2)  /* nodes_rounds */
+#define CASE_LAST_ALGO CASE_ROUNDS
 #define CASE_NOTHING MSCCLPP_COLL_BY_LAST /* served: there is nothing to do, or one rank does it alone */
 #define CASE_BY_NODES (CASE_NOTHING + 1)  /* served: by what serves ranks on several nodes */
 
-extern const char *const case_algos[CASE_HALVING + 1];
+extern const char *const case_algos[CASE_LAST_ALGO + 1];
 
 /* The choices. A choice that has no part in a case is -1. */
 typedef struct {
@@ -125,6 +127,9 @@ bool case_knows_in_place(int coll);
 bool case_goes_in_ring(const case_t *c);
 bool case_goes_by_halving(const case_t *c);
 bool case_goes_over_trees(const case_t *c);
+
+/* True if the case is a scan whose nodes send combined operands, if it goes in rounds. */
+bool case_sends_prefixes(const case_t *c);
 
 /* A rank's blocks, sizes, and the lesser of two: what coll_case.c and coll_expect.c share. */
 bool case_scatters(int coll);

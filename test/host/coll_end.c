@@ -151,6 +151,8 @@ static case_t as_chosen(const coll_end_t *end, const case_t *c)
 
     if (c->choice.algo == CASE_AUTO && strcmp(name, "nodes_halving") == 0) {
         chosen.choice.algo = CASE_HALVING;
+    } else if (c->choice.algo == CASE_ROUNDS && strcmp(name, "nodes_rounds") != 0) {
+        chosen.choice.algo = CASE_AUTO;
     } else if (c->choice.algo == CASE_AUTO && (strcmp(name, "nodes_trees") == 0 || strcmp(name, "nodes_ring") == 0)) {
         chosen.choice.algo = CASE_RING;
     }
@@ -205,6 +207,9 @@ static void configure_nodes(mscclpp_config_t *config, const case_choice_t *choic
     config->exchange_size = slots * (draw % 2 == 0 ? 5000 : 40000);
     config->proxy = draw % 3 == 0 ? "thread" : "progress";
     config->fifo_size = draw % 5 == 0 ? 2 : 512;
+    if (choice->algo == CASE_ROUNDS) { /* the fan-out bounds the radix: 2, 4 or 8 */
+        config->nodes_fanout = draw % 3 == 0 ? 1 : draw % 3 == 1 ? 3 : 7;
+    }
 }
 
 void coll_end_configure(mscclpp_config_t *config, const case_choice_t *choice, double timeout)

@@ -201,7 +201,79 @@ static void reduce_by_nodes(const case_t *c, int receiver, uint32_t tree, const 
     }
 }
 
-/* Computes the result of a reduction on a rank, in the order of the ranks. `tree`: as if this tree had all data. */
+/*
+ * Combines operands as a scan does whose nodes send combined ones in rounds of `radix`: total[i] is of node i and the
+ * nodes before it, `distance` in all at most, and `earlier` of those before node `node`.
+ */
+static void scan_by_nodes(const case_t *c, int rank, uint32_t radix, const void *const *operands, uint64_t count,
+                          void *result)
+{
+    const int node = node_of(c, rank), nodes = node_of(c, c->ranks - 1) + 1, per_node = c->choice.nodes;
+    void *total[RANKS_MAX], *next[RANKS_MAX], *earlier = allocate(count, c->extent), *more;
+    const void *parts[RANKS_MAX];
+    int distance, used, i, j;
+
+    for (i = 0; i < nodes; ++i) {
+        const int ranks = i + 1 < nodes ? per_node : c->ranks - i * per_node;
+
+        total[i] = allocate(count, c->extent);
+        next[i] = allocate(count, c->extent);
+        reference_reduce(c->dtype, c->op, operands + i * per_node, ranks, 0, count, total[i]);
+    }
+    for (distance = 1; distance < nodes; distance *= (int)radix) {
+        for (i = 0; i < nodes; ++i) {
+            void *received = allocate(count, c->extent);
+
+            for (used = 0, j = (int)radix - 1; j > 0; --j) {
+                if (i >= j * distance) {
+                    parts[used++] = total[i - j * distance];
+                }
+            }
+            if (used == 0) {
+                memcpy(next[i], total[i], count * c->extent);
+                free(received);
+                continue;
+            }
+            reference_reduce(c->dtype, c->op, parts, used, 0, count, received);
+            if (i == node) {
+                more = allocate(count, c->extent);
+                parts[0] = received;
+                parts[1] = earlier;
+                reference_reduce(c->dtype, c->op, parts, distance == 1 ? 1 : 2, 0, count, more);
+                free(earlier);
+                earlier = more;
+            }
+            parts[0] = received;
+            parts[1] = total[i];
+            reference_reduce(c->dtype, c->op, parts, 2, 0, count, next[i]);
+            free(received);
+        }
+        for (i = 0; i < nodes; ++i) {
+            void *old = total[i];
+
+            total[i] = next[i];
+            next[i] = old;
+        }
+    }
+    used = 0;
+    if (node > 0) {
+        parts[used++] = earlier;
+    }
+    for (i = node * per_node; i < operand_count(c, rank); ++i) {
+        parts[used++] = operands[i];
+    }
+    reference_reduce(c->dtype, c->op, parts, used, 0, count, result);
+    for (i = 0; i < nodes; ++i) {
+        free(total[i]);
+        free(next[i]);
+    }
+    free(earlier);
+}
+
+/*
+ * Computes the result of a reduction on a rank, in the order of the ranks. `tree`: as if this tree had all data. In a
+ * scan by nodes, it says the radix of the rounds: 2, 4 or 8.
+ */
 static void expect_combined(const case_t *c, int rank, uint32_t tree, unsigned char *const *in,
                             unsigned char *const *out, unsigned char *result)
 {
@@ -218,6 +290,8 @@ static void expect_combined(const case_t *c, int rank, uint32_t tree, unsigned c
     }
     if (merges(c)) {
         reduce_by_nodes(c, rank, tree, operands, count, result);
+    } else if (case_sends_prefixes(c)) {
+        scan_by_nodes(c, rank, 2u << tree, operands, count, result);
     } else {
         reference_reduce(c->dtype, c->op, operands, operand_count(c, rank), 0, count, result);
     }
@@ -234,7 +308,7 @@ static void print_bytes(char *text, size_t size, const unsigned char *bytes, siz
     }
 }
 
-/* Compares element by element. Each may be as `wanted` or as `other` says, which are of the two trees. */
+/* Compares element by element. Each may be as `wanted` or as `other` says, which are of two trees or radices. */
 static bool compare_combined(const case_t *c, int rank, const unsigned char *wanted, const unsigned char *other,
                              const unsigned char *got, char *what, size_t size)
 {
@@ -269,8 +343,9 @@ static bool compare_combined(const case_t *c, int rank, const unsigned char *wan
     return true;
 }
 
-bool case_verify(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
-                 const unsigned char *got, char *what, size_t size)
+/* Does what case_verify describes, for results of two trees or radices. */
+static bool verify_as(const case_t *c, int rank, uint32_t one_tree, uint32_t other_tree, unsigned char *const *in,
+                      unsigned char *const *out, const unsigned char *got, char *what, size_t size)
 {
     const size_t bytes = c->side[rank].out_bytes;
     unsigned char *wanted = allocate(2 * bytes + 1, 1), *other = wanted + bytes;
@@ -280,8 +355,8 @@ bool case_verify(const case_t *c, int rank, unsigned char *const *in, unsigned c
     memcpy(wanted, out[rank], bytes);
     memcpy(other, out[rank], bytes);
     if (c->combines) {
-        expect_combined(c, rank, 0, in, out, wanted);
-        expect_combined(c, rank, 1, in, out, other);
+        expect_combined(c, rank, one_tree, in, out, wanted);
+        expect_combined(c, rank, other_tree, in, out, other);
     } else {
         expect_moved(c, rank, in, out, wanted);
     }
@@ -304,4 +379,11 @@ bool case_verify(const case_t *c, int rank, unsigned char *const *in, unsigned c
     }
     free(wanted);
     return right;
+}
+
+bool case_verify(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
+                 const unsigned char *got, char *what, size_t size)
+{
+    return verify_as(c, rank, 0, 1, in, out, got, what, size) ||
+           (case_sends_prefixes(c) && verify_as(c, rank, 2, 2, in, out, got, what, size));
 }

@@ -48,6 +48,6 @@ bool case_read_choice(const char *text, case_choice_t *choice)
     return sscanf(text, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d%c", &c->coll, &c->algo, &c->ranks, &c->blocks,
                   &c->threads, &c->size, &c->dtype, &c->op, &c->place, &c->in_align, &c->out_align, &c->root, &c->kind,
                   &c->layout, &c->nodes, &rest) == CHOICES &&
-           c->coll >= 0 && c->coll <= CASE_ALLREDUCE && c->algo >= 0 && c->algo <= CASE_HALVING && c->ranks >= 1 &&
+           c->coll >= 0 && c->coll <= CASE_ALLREDUCE && c->algo >= 0 && c->algo <= CASE_LAST_ALGO && c->ranks >= 1 &&
            c->ranks <= RANKS_MAX;
 }

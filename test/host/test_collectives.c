@@ -53,10 +53,16 @@ static const int in_place_algos[] = {MSCCLPP_COLL_BY_ZEROCOPY, MSCCLPP_COLL_BY_S
 #define IN_PLACE_COLLS ((int)(sizeof(in_place_colls) / sizeof(in_place_colls[0])))
 #define IN_PLACE_ALGOS ((int)(sizeof(in_place_algos) / sizeof(in_place_algos[0])))
 
+/* The collectives of the matrix of calls in rounds of packets. */
+static const mscclpp_coll_t rounds_colls[] = {MSCCLPP_COLL_SCAN, MSCCLPP_COLL_EXSCAN};
+
+#define ROUNDS_COLLS ((int)(sizeof(rounds_colls) / sizeof(rounds_colls[0])))
+
 static bool in_place;   /* the current matrix is that of calls in place */
 static bool over_nodes; /* it is one of several nodes */
 static bool in_ring;    /* it is one of calls that nodes pass on */
 static bool in_halving; /* it is that of calls by halving */
+static bool in_rounds;  /* it is that of calls in rounds */
 
 static parts_options_t options;
 static uint64_t base_seed = 1;
@@ -85,12 +91,16 @@ static const char *const dim_names[DIMS] = {"collective", "algorithm", "ranks", 
 
 static int coll_of(const int *row)
 {
-    return in_ring ? (int)ring_colls[row[BY_COLL]] : in_place ? (int)in_place_colls[row[BY_COLL]] : row[BY_COLL];
+    return in_rounds  ? (int)rounds_colls[row[BY_COLL]]
+           : in_ring  ? (int)ring_colls[row[BY_COLL]]
+           : in_place ? (int)in_place_colls[row[BY_COLL]]
+                      : row[BY_COLL];
 }
 
 static int algo_of(const int *row)
 {
     return in_halving   ? CASE_HALVING
+           : in_rounds  ? CASE_ROUNDS
            : in_ring    ? CASE_RING
            : over_nodes ? CASE_AUTO
            : in_place   ? in_place_algos[row[BY_ALGO]]
@@ -183,6 +193,13 @@ static const covering_t ring_matrix = {
 static const covering_t halving_matrix = {
     .dims = DIMS,
     .values = {HALVING_COLLS, SHAPES, MAX_IN_RING, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES, ALIGNS,
+               ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_BY_NODES + 1},
+    .settle = settle,
+};
+
+static const covering_t rounds_matrix = {
+    .dims = DIMS,
+    .values = {ROUNDS_COLLS, SHAPES, MAX_IN_RING, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES, ALIGNS,
                ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_BY_NODES + 1},
     .settle = settle,
 };
@@ -307,7 +324,8 @@ static void run_matrix(const covering_t *covering)
 
     in_halving = covering == &halving_matrix;
     in_ring = in_halving || covering == &ring_matrix;
-    over_nodes = in_ring || covering == &nodes_matrix;
+    in_rounds = covering == &rounds_matrix;
+    over_nodes = in_ring || in_rounds || covering == &nodes_matrix;
     in_place = covering == &in_place_matrix;
     covering_build(covering, base_seed, &result);
     printf("%d cases cover %d pairs, %d others cannot be; %.1f s\n", result.count, result.pairs, result.impossible,
@@ -349,9 +367,17 @@ static void test_halving(int scale)
     run_matrix(&halving_matrix);
 }
 
+static void test_rounds(int scale)
+{
+    (void)scale;
+    run_matrix(&rounds_matrix);
+    printf("%d calls in rounds\n", coll_end_rounds);
+    CHECK(coll_end_rounds > 0);
+}
+
 static const part_t parts[] = {
-    {"matrix", test_matrix}, {"in_place", test_in_place}, {"nodes", test_nodes},
-    {"ring", test_ring},     {"halving", test_halving},   {NULL, NULL},
+    {"matrix", test_matrix},   {"in_place", test_in_place}, {"nodes", test_nodes}, {"ring", test_ring},
+    {"halving", test_halving}, {"rounds", test_rounds},     {NULL, NULL},
 };
 
 /* Takes --seed N and --case NUMBERS out of the arguments. */

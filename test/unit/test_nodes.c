@@ -20,8 +20,10 @@ static bool map(const int *leaders, int size, int rank, int ranks_per_node)
 static bool is_sound(int size, int rank)
 {
     int i, sizes[RANKS] = {0};
+    bool in_order = true;
 
     for (i = 0; i < size; ++i) {
+        in_order = in_order && (i == 0 || nodes.node_of[i] >= nodes.node_of[i - 1]);
         if (nodes.node_of[i] < 0 || nodes.node_of[i] >= nodes.count) {
             return false;
         }
@@ -41,7 +43,7 @@ static bool is_sound(int size, int rank)
     }
     for (i = 0; i < nodes.count && sizes[i] != nodes.largest_node; ++i) {
     }
-    return i < nodes.count && nodes.size == sizes[nodes.node] &&
+    return i < nodes.count && nodes.in_order == in_order && nodes.size == sizes[nodes.node] &&
            (nodes.rank >= MSCCLPP_DEV_MAX_RANKS || nodes.members[nodes.rank] == rank) &&
            nodes.owners[nodes.node] == rank && nodes.node_of[rank] == nodes.node;
 }

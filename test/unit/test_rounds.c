@@ -3,8 +3,11 @@
  * do on packets. No two messages to a node may take the same place, and each node must end with what it has to have.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "device/lib/nodes_rounds.h"
+#include "device/types/coll_nodes.h"
+#include "mca/common/algo/coll.h"
 #include "test/unit/unit.h"
 
 #define MOST 70u
@@ -26,6 +29,27 @@ static uint64_t weight(uint32_t from, uint32_t to)
 static bool merges(uint32_t pattern)
 {
     return pattern == MSCCLPP_DEV_REDUCE || pattern == MSCCLPP_DEV_REDUCE_SCATTER;
+}
+
+static bool scans(const world_t *world)
+{
+    return MSCCLPP_DEV_COLL_SCANS(world->r.pattern);
+}
+
+/* In a scan a value says which nodes it is the total of: those from `first` to `last`. 0 is the total of none. */
+static uint64_t total_of(uint32_t first, uint32_t last)
+{
+    return (uint64_t)(first + 1) << 32 | (last + 1);
+}
+
+/* Combines two totals. The nodes of the second one must follow those of the first one, since the order counts. */
+static uint64_t combine_totals(world_t *world, uint64_t first, uint64_t second)
+{
+    if (first == 0 || second == 0) {
+        return first == 0 ? second : first;
+    }
+    world->faulty = world->faulty || (uint32_t)first + 1 != (uint32_t)(second >> 32);
+    return first >> 32 << 32 | (uint32_t)second;
 }
 
 static mscclpp_dev_rounds_t on(const world_t *world, uint32_t node)
@@ -64,6 +88,10 @@ static void lay(world_t *world, uint32_t node)
             *at(world, node, d) = weight(node, (node + d) % n);
         }
         break;
+    case MSCCLPP_DEV_SCAN:
+    case MSCCLPP_DEV_EXSCAN:
+        *at(world, node, 0) = total_of(node, node);
+        break;
     default:
         *at(world, node, 0) = weight(node, node);
     }
@@ -95,6 +123,31 @@ static void deliver(world_t *world, uint32_t node, uint32_t round, uint32_t j)
     }
 }
 
+/* A node of a scan combines what a round has brought, the farthest first, with its total and with its prefix. */
+static void combine_round(world_t *world, uint32_t node, uint32_t round)
+{
+    const mscclpp_dev_rounds_t r = on(world, node);
+    const uint32_t count = mscclpp_dev_rounds_prefixes(&r, round);
+    uint64_t earlier = 0;
+    uint32_t j;
+
+    for (j = count; j > 0; --j) {
+        const mscclpp_dev_rounds_message_t m = mscclpp_dev_rounds_message(&r, node, round, j);
+        const uint64_t arrival = mscclpp_dev_rounds_arrival(&r, m, round, j);
+
+        world->faulty = world->faulty || !world->taken[node * world->places + arrival];
+        earlier = combine_totals(world, earlier, *at(world, node, arrival));
+    }
+    if (count > 0) {
+        uint64_t *prefix = at(world, node, mscclpp_dev_rounds_prefix(&r));
+
+        if (round + 1 < r.rounds) {
+            *at(world, node, round + 1) = combine_totals(world, earlier, *at(world, node, round));
+        }
+        *prefix = combine_totals(world, earlier, *prefix);
+    }
+}
+
 static void carry_out(world_t *world)
 {
     const uint32_t n = world->r.nnodes, radix = world->r.radix;
@@ -123,6 +176,9 @@ static void carry_out(world_t *world)
                 deliver(world, node, round, j);
             }
         }
+        for (node = 0; node < n && scans(world); ++node) {
+            combine_round(world, node, round);
+        }
     }
 }
 
@@ -145,6 +201,9 @@ static bool is_right(world_t *world, uint32_t node)
             sum += weight((node + d) % n, r.pattern == MSCCLPP_DEV_REDUCE ? 0 : node);
         }
         return (r.pattern == MSCCLPP_DEV_REDUCE && node != root) || *at(world, node, 0) == sum;
+    case MSCCLPP_DEV_SCAN:
+    case MSCCLPP_DEV_EXSCAN:
+        return *at(world, node, mscclpp_dev_rounds_prefix(&r)) == (node > 0 ? total_of(0, node - 1) : 0);
     default:
         for (d = 1; d < n; ++d) {
             const uint32_t k = (node + n - d) % n;
@@ -205,10 +264,49 @@ static void try_rounds(uint32_t pattern, uint32_t n, uint32_t radix, uint32_t ro
     CHECK(!world.faulty && right && all_hear(&world));
     if (world.faulty || !right) {
         fprintf(stderr, "    pattern %u, %u nodes, radix %u, root %u: %s\n", pattern, n, radix, root,
-                world.faulty ? "a place is taken twice, or there is no such place" : "a wrong result");
+                world.faulty ? "a place is taken twice, or there is no such place, or totals in a wrong order"
+                             : "a wrong result");
     }
     free(world.value);
     free(world.taken);
+}
+
+/* Nodes send combined operands of a scan if ranks are in their order, and if nothing is rounded on the way. */
+static void test_choice(void)
+{
+    mscclpp_layout_t layout;
+    mscclpp_protocol_t protocol;
+    int coll, i;
+
+    memset(&protocol, 0, sizeof(protocol));
+    mscclpp_layout_init_between(&layout, 16 << 20);
+    for (coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
+        const bool scans = MSCCLPP_DEV_COLL_SCANS(mscclpp_coll_pattern((mscclpp_coll_t)coll));
+
+        for (i = 0; i < 4; ++i) {
+            const mscclpp_select_input_t input = {.protocol = &protocol,
+                                                  .layout = &layout,
+                                                  .nranks = 1,
+                                                  .nodes = 64,
+                                                  .all_ranks = 64,
+                                                  .shards = 1,
+                                                  .max_node_ranks = 1,
+                                                  .slot_size = 65536,
+                                                  .packet_units = 4096,
+                                                  .block_limit = 128,
+                                                  .nodes_in_order = i % 2 != 0,
+                                                  .dtype = i / 2 == 0 ? MSCCLPP_DTYPE_FLOAT32 : MSCCLPP_DTYPE_BFLOAT16};
+            mscclpp_coll_choice_t choice;
+
+            protocol.coll_algorithm[coll] = MSCCLPP_COLL_BY_NODES_ROUNDS;
+            REQUIRE(mscclpp_coll_select(&input, (mscclpp_coll_t)coll, 8, false, true, &choice) == MSCCLPP_OK);
+            CHECK_EQ(choice.prefixes, scans && i == 1);
+            CHECK(!scans || choice.algo == MSCCLPP_COLL_BY_NODES_ROUNDS);
+            protocol.coll_algorithm[coll] = MSCCLPP_COLL_BY_NODES;
+            REQUIRE(mscclpp_coll_select(&input, (mscclpp_coll_t)coll, 8, false, true, &choice) == MSCCLPP_OK);
+            CHECK(!choice.prefixes);
+        }
+    }
 }
 
 int main(void)
@@ -226,5 +324,7 @@ int main(void)
     }
     try_rounds(MSCCLPP_DEV_BCAST, 16384, 2, 5);
     try_rounds(MSCCLPP_DEV_REDUCE, 16384, 8, 16383);
+    try_rounds(MSCCLPP_DEV_SCAN, 16384, 4, 0);
+    test_choice();
     return unit_end();
 }

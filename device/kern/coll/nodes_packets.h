@@ -10,8 +10,10 @@
  *      node.
  *   4. Every rank waits for its packets, and moves or combines their data.
  *
- * Who sends what for whom, and what is combined where, is as with tiles (nodes.h). One block does everything, in one
- * epoch.
+ * Who sends what for whom, and what is combined where, is as with tiles (nodes.h), except in a scan with prefixes:
+ * there all ranks of a node give their operands to the owner whose turn it is. That owner hands out the total of the
+ * earlier nodes, in the row of the last rank before its node, as if it were that rank's operand. One block does
+ * everything, in one epoch.
  *
  * Why two sets, selected by the parity of the flag, are enough (lib/packet.h, allreduce_nodes_packets.h). Every rank
  * receives a packet from every other rank of its node. Every owner receives one from the same owner on every other
@@ -63,6 +65,22 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_relay_packets(const mscclpp_dev_ctx_t *c
 }
 
 /*
+ * Returns this rank's block for a rank of its node. In a scan with prefixes, the owner that makes the node's total gets
+ * the operand even if it has a lower number.
+ */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_near_block(const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                  uint32_t peer)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
+    mscclpp_dev_block_t block = mscclpp_dev_coll_nodes_send_block(args, peer);
+
+    if (epoch->prefixes && args->place[peer].index == epoch->turn.owner) {
+        block.bytes = args->nodes.common.bytes;
+    }
+    return block;
+}
+
+/*
  * Sends this rank's blocks to the ranks of its node, and to the owners that put blocks to other nodes. Each rank of the
  * node gets at least one packet, an empty one if there is no block: see the top of this file. Begins with the rank
  * after this one, so that the ranks do not all store to the same rank at once.
@@ -75,9 +93,11 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_all_packets(const mscclpp_dev_ctx_t
 
     for (i = 1; i < args->nranks; ++i) {
         const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
-        const mscclpp_dev_block_t block = mscclpp_dev_coll_nodes_send_block(args, peer);
+        const bool is_near = args->place[peer].node == args->nodes.node;
+        const mscclpp_dev_block_t block =
+            is_near ? mscclpp_dev_coll_nodes_near_block(epoch, peer) : mscclpp_dev_coll_nodes_send_block(args, peer);
 
-        if (args->place[peer].node == args->nodes.node) {
+        if (is_near) {
             const mscclpp_dev_coll_nodes_row_t row =
                 mscclpp_dev_coll_nodes_packet_row(epoch, args->place[peer].index, args->rank);
 
@@ -89,7 +109,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_all_packets(const mscclpp_dev_ctx_t
             mscclpp_dev_coll_nodes_relay_packets(ctx, epoch, block, peer);
         }
     }
-    if (!epoch->state.merges && !epoch->state.sends_many) {
+    if (!epoch->state.merges && !epoch->state.sends_many && !epoch->prefixes) {
         mscclpp_dev_coll_nodes_relay_packets(ctx, epoch, mscclpp_dev_coll_nodes_common_block(args), 0);
     }
 }
@@ -106,7 +126,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge_packets(mscclpp_dev_c
                                                                    uint32_t receiver, uint64_t unit)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
-    const mscclpp_dev_block_t own_block = mscclpp_dev_coll_nodes_send_block(args, receiver);
+    const mscclpp_dev_block_t own_block = epoch->prefixes ? mscclpp_dev_coll_nodes_near_block(epoch, receiver)
+                                                          : mscclpp_dev_coll_nodes_send_block(args, receiver);
     mscclpp_dev_acc_t acc;
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
     uint32_t i;
@@ -238,6 +259,18 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_packets_for_node(mscclpp_dev_ctx_t
     }
 }
 
+/* Stores the total of this node, for a scan with prefixes. The owner whose turn it is has got all operands. */
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_total(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_epoch_t *epoch)
+{
+    const mscclpp_dev_coll_nodes_row_t row = mscclpp_dev_coll_nodes_place_row(epoch, 0);
+    uint64_t unit;
+
+    for (unit = ctx->tid; unit < epoch->units; unit += ctx->nthreads) {
+        mscclpp_dev_coll_nodes_put_unit(
+            epoch, row, unit, mscclpp_dev_coll_nodes_merge_packets(ctx, epoch, epoch->state.args->rank, unit));
+    }
+}
+
 /*
  * Stores the data for all other nodes. In rounds, an owner that has no data stores nothing, and in a reduce only the
  * root's node gets data.
@@ -251,6 +284,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_all_packets(mscclpp_dev_ctx_t *ctx
     uint32_t i;
 
     if (epoch->in_rounds && !mscclpp_dev_coll_nodes_rounds_has_data(epoch)) {
+        return;
+    }
+    if (epoch->prefixes) {
+        mscclpp_dev_coll_nodes_store_total(ctx, epoch);
         return;
     }
     if (epoch->in_rounds && epoch->state.args->pattern == MSCCLPP_DEV_REDUCE) {
@@ -370,6 +407,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_all_packets(mscclpp_dev_ctx_t *
     const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
     uint32_t i;
 
+    if (epoch->prefixes) {
+        mscclpp_dev_coll_nodes_hand_out_prefix(ctx, epoch);
+        return;
+    }
     for (i = 1; i < nodes->nnodes && !(epoch->in_rounds && epoch->state.merges); ++i) {
         mscclpp_dev_coll_nodes_hand_out_packets(ctx, epoch, (nodes->node + nodes->nnodes - i) % nodes->nnodes);
     }
@@ -389,6 +430,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_late_rank(const mscclpp_dev_coll_nod
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
 
     return args->place[sender].node == args->nodes.node ? args->place[sender].index
+           : epoch->prefixes                            ? epoch->turn.owner
            : epoch->state.merges ? mscclpp_dev_coll_nodes_merger_of(args, &epoch->turn, args->rank)
                                  : mscclpp_dev_coll_nodes_owner_of(args, &epoch->turn, sender);
 }
@@ -405,7 +447,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_receive_unit(mscclpp_dev_ct
 
 /*
  * Waits for all operands of one unit of the result, and returns their combination. For a scan, these are the operands
- * of ranks 0 to `end` - 1, in rank order; `end` is at least 1. For reduce and reduce-scatter, they are the partial
+ * of ranks 0 to `end` - 1, in rank order; `end` is at least 1. With prefixes, the row of the last rank before this node
+ * has the total of all earlier nodes. For reduce and reduce-scatter, they are the partial
  * results of all nodes, in node order. In rounds, they are this node's partial result, and then the combined result of
  * all other nodes, which is in the row of the next node.
  */
@@ -417,10 +460,12 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_combine_packets(mscclpp_dev
     const mscclpp_dev_block_t own_block = mscclpp_dev_coll_nodes_send_block(args, args->rank);
     const uint32_t count = !epoch->state.merges ? end : epoch->in_rounds ? 2 : args->nodes.nnodes;
     const uint32_t own_index = !epoch->state.merges ? args->rank : epoch->in_rounds ? 0 : args->nodes.node;
+    const uint32_t first =
+        epoch->prefixes && args->nodes.node > 0 ? mscclpp_dev_coll_nodes_first_rank(args, args->nodes.node) - 1 : 0;
     mscclpp_dev_acc_t acc;
     uint32_t i;
 
-    for (i = 0; i < count; ++i) {
+    for (i = first; i < count; ++i) {
         mscclpp_dev_vec_t value;
 
         if (i == own_index) {
@@ -433,7 +478,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_combine_packets(mscclpp_dev
             value = mscclpp_dev_coll_nodes_receive_unit(
                 ctx, epoch, epoch->state.merges ? mscclpp_dev_coll_nodes_first_rank(args, node) : i, unit);
         }
-        if (i == 0) {
+        if (i == first) {
             mscclpp_dev_acc_set(&acc, epoch->state.dtype, value);
         } else {
             mscclpp_dev_acc_add(&acc, false, epoch->state.dtype, epoch->state.op, value);

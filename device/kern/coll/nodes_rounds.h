@@ -6,6 +6,10 @@
  *
  * Reduce and reduce-scatter combine what arrives with what lies there, in the type of the elements. The node that gets
  * the result contributes nothing on the way: its receiving ranks combine their node's operands with the rest.
+ *
+ * In a scan with prefixes, a node combines the operands of its ranks into its total. From then on it combines totals of
+ * nodes in the order of the nodes: those that it receives come before its own. Each rank combines the total of all
+ * earlier nodes with the operands of its own node, in rank order.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_ROUNDS_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_ROUNDS_H
@@ -20,6 +24,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_begin(mscclpp_dev_coll_nodes_epoc
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
 
     epoch->in_rounds = args->radix != 0;
+    epoch->prefixes = epoch->in_rounds && args->prefixes != 0;
     if (!epoch->in_rounds) {
         return;
     }
@@ -27,12 +32,13 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_begin(mscclpp_dev_coll_nodes_epoc
     epoch->scheme.radix = args->radix;
     epoch->scheme.node = args->nodes.node;
     epoch->scheme.root = MSCCLPP_DEV_COLL_ROOTED(args->pattern) ? args->place[args->root].node : 0;
-    epoch->scheme.pattern = args->pattern;
+    epoch->scheme.pattern = MSCCLPP_DEV_COLL_ROUNDS_PATTERN(args->pattern, epoch->prefixes);
     epoch->scheme.rounds = mscclpp_dev_rounds_count(args->nodes.nnodes, args->radix);
     epoch->pitch =
-        MSCCLPP_DEV_COLL_NODES_BLOCKS(args->pattern, args->nodes.largest_node, args->nodes.shards) * epoch->units;
-    epoch->carries = (!MSCCLPP_DEV_COLL_ALONE(args->pattern) && args->pattern != MSCCLPP_DEV_REDUCE) ||
-                     epoch->turn.owner == epoch->state.index;
+        MSCCLPP_DEV_COLL_ROUNDS_BLOCKS(args->pattern, epoch->prefixes, args->nodes.largest_node, args->nodes.shards) *
+        epoch->units;
+    epoch->carries =
+        !MSCCLPP_DEV_COLL_ROUNDS_BY_ONE(args->pattern, epoch->prefixes) || epoch->turn.owner == epoch->state.index;
 }
 
 /* Returns the row at a place, in the slot that is sent from. */
@@ -78,6 +84,7 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_rounds_has_data(const mscclpp_dev_coll_n
 
     return epoch->carries && (MSCCLPP_DEV_COLL_ALONE(pattern) ? epoch->scheme.node == epoch->scheme.root
                               : pattern == MSCCLPP_DEV_REDUCE ? epoch->scheme.node != epoch->scheme.root
+                              : epoch->prefixes               ? epoch->scheme.node + 1 < epoch->scheme.nnodes
                                                               : true);
 }
 
@@ -230,6 +237,80 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await(mscclpp_dev_ctx_t *ctx,
     }
 }
 
+/* Returns how many messages of a round bring this owner totals. 0 if the call is not a scan with prefixes. */
+MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_rounds_totals(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t round)
+{
+    return epoch->prefixes && epoch->carries ? mscclpp_dev_rounds_prefixes(&epoch->scheme, round) : 0;
+}
+
+/*
+ * Combines one unit of the totals that a round of a scan with prefixes brings, and stores the results. Operands come in
+ * the order of the nodes: from the `count` messages, the farthest sender's first, then this node's total or its prefix.
+ * One loop handles them all, so that the code that waits and combines is there once. If a wait fails, sets ctx->failed
+ * and stores nothing more.
+ */
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_combine_totals(mscclpp_dev_ctx_t *ctx,
+                                                              const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                              uint32_t round, uint32_t count, bool sends_later,
+                                                              uint64_t unit)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
+    const uint64_t prefix = mscclpp_dev_rounds_prefix(&epoch->scheme);
+    mscclpp_dev_vec_t earlier = mscclpp_dev_vec_zero(); /* the combination of the messages so far */
+    mscclpp_dev_acc_t acc;
+    uint32_t i;
+
+    MSCCLPP_DEV_ROLLED
+    for (i = 0; i < count + 2 && !ctx->failed; ++i) {
+        const uint32_t j = i < count ? count - i : 1;
+        const mscclpp_dev_rounds_message_t message =
+            mscclpp_dev_rounds_message(&epoch->scheme, epoch->scheme.node, round, j);
+        const uint32_t sender = mscclpp_dev_rounds_before(&epoch->scheme, message.distance);
+        const uint64_t place = i < count    ? mscclpp_dev_rounds_arrival(&epoch->scheme, message, round, j)
+                               : i == count ? round
+                                            : prefix;
+        const bool has_operand = i < count || (i == count ? sends_later : round > 0);
+        mscclpp_dev_vec_t value = earlier;
+
+        if (has_operand) {
+            value = mscclpp_dev_coll_nodes_get_unit(ctx, epoch, mscclpp_dev_coll_nodes_place_row(epoch, place), unit,
+                                                    MSCCLPP_DEV_NODES_CHANNEL(nodes, 0, sender)->peer);
+        }
+        if (has_operand && i > 0) {
+            mscclpp_dev_acc_set(&acc, epoch->state.dtype, earlier);
+            mscclpp_dev_acc_add(&acc, false, epoch->state.dtype, epoch->state.op, value);
+            value = mscclpp_dev_acc_get(&acc, epoch->state.dtype);
+        }
+        if (i < count) {
+            earlier = value;
+        } else if ((i > count || sends_later) && !ctx->failed) {
+            mscclpp_dev_coll_nodes_put_unit(
+                epoch, mscclpp_dev_coll_nodes_place_row(epoch, i == count ? round + 1 : prefix), unit, value);
+        }
+    }
+}
+
+/*
+ * Waits for the messages of a round of a scan with prefixes. The totals that they contain are of nodes before those of
+ * this node's total, and before those of its prefix, which is the total of nodes before this one. So they are combined
+ * with either, in this order. A total that is still being sent from its place must not change, so the new one goes to
+ * the next place; it is left out if no later round sends it. If a wait fails, sets ctx->failed in this thread. Called
+ * by all threads.
+ */
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await_totals(mscclpp_dev_ctx_t *ctx,
+                                                            const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t round)
+{
+    const mscclpp_dev_rounds_t *scheme = &epoch->scheme;
+    const uint32_t count = mscclpp_dev_coll_nodes_rounds_totals(epoch, round);
+    const uint64_t next_distance = (uint64_t)mscclpp_dev_rounds_digit_value(scheme, round) * scheme->radix;
+    const bool sends_later = scheme->node + next_distance < scheme->nnodes;
+    uint64_t unit;
+
+    for (unit = ctx->tid; unit < epoch->pitch && count > 0 && !ctx->failed; unit += ctx->nthreads) {
+        mscclpp_dev_coll_nodes_rounds_combine_totals(ctx, epoch, round, count, sends_later, unit);
+    }
+}
+
 /*
  * Carries out the rounds. The data of this node must be in their places. Called by all threads. If ctx->failed is set
  * afterwards, the result is incomplete.
@@ -257,10 +338,47 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_run(mscclpp_dev_ctx_t *ctx, const
             return;
         }
         mscclpp_dev_coll_nodes_rounds_send(ctx, epoch, round);
-        for (j = 1; j < epoch->scheme.radix; ++j) {
+        /* In a scan with prefixes, the first messages have data, which are combined together. */
+        for (j = 1 + mscclpp_dev_coll_nodes_rounds_totals(epoch, round); j < epoch->scheme.radix; ++j) {
             mscclpp_dev_coll_nodes_rounds_await(ctx, epoch, round, j);
         }
+        if (epoch->prefixes) {
+            mscclpp_dev_coll_nodes_rounds_await_totals(ctx, epoch, round);
+        }
         ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    }
+}
+
+/* ---- After the rounds, in a scan with prefixes ---- */
+
+/*
+ * Returns the row of a scan's total of all earlier nodes, in the scratch of rank `index` of this node: that of the last
+ * rank before this node. Must not be called on the first node.
+ */
+MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_prefix_row(const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                           uint32_t index)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
+
+    return mscclpp_dev_coll_nodes_packet_row(epoch, index,
+                                             mscclpp_dev_coll_nodes_first_rank(args, args->nodes.node) - 1);
+}
+
+/* Hands out the total of all earlier nodes, for a scan with prefixes. */
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_prefix(mscclpp_dev_ctx_t *ctx,
+                                                        const mscclpp_dev_coll_nodes_epoch_t *epoch)
+{
+    const mscclpp_dev_coll_nodes_row_t prefix =
+        mscclpp_dev_coll_nodes_place_row(epoch, mscclpp_dev_rounds_prefix(&epoch->scheme));
+    uint64_t unit;
+    uint32_t index;
+
+    for (unit = ctx->tid; unit < epoch->units && epoch->carries && epoch->scheme.node > 0; unit += ctx->nthreads) {
+        const mscclpp_dev_vec_t value = mscclpp_dev_coll_nodes_get_unit(ctx, epoch, prefix, unit, 0);
+
+        for (index = 0; index < epoch->state.args->nodes.common.nranks; ++index) {
+            mscclpp_dev_coll_nodes_put_unit(epoch, mscclpp_dev_coll_nodes_prefix_row(epoch, index), unit, value);
+        }
     }
 }
 

@@ -25,7 +25,9 @@ typedef struct {
     uint64_t capacity;   /* units of a row of scratch */
     uint64_t node_units; /* the most units of data for one other node */
     uint32_t flag;       /* the flag in this call's packets */
-    bool in_rounds; /* data for other nodes go in rounds (nodes_rounds.h); only then are the following fields set */
+    bool in_rounds; /* data for other nodes go in rounds (nodes_rounds.h); only then are the fields after the next one
+                       set */
+    bool prefixes;  /* a scan in rounds, whose nodes send combined operands (nodes_rounds.h) */
     mscclpp_dev_rounds_t scheme; /* the scheme of the rounds */
     uint64_t pitch;              /* units of a place */
     bool carries;                /* this owner's messages have data in this epoch; else all of them are empty */

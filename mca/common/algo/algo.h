@@ -152,6 +152,7 @@ typedef struct {
     uint64_t slot_size;      /* with several nodes: number of bytes that a block exchanges at once */
     uint64_t packet_units;   /* with several nodes: number of units exchanged as packets at once; 0: no packets */
     const char *transport;   /* with several nodes: name of the transport; NULL: unknown */
+    bool nodes_in_order;     /* with several nodes: all ranks of a node are lower than those of the next one */
     bool is_one_host;        /* with several nodes: all of them are on one host, and exchange through its memory */
     bool hosts_can_meet;     /* with several nodes: the hosts of all nodes can meet before a kernel starts */
     mscclpp_dtype_t dtype;

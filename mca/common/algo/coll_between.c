@@ -47,6 +47,7 @@ static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_
     choice->nthreads = grid.nthreads;
     choice->epochs = 0;
     choice->radix = 0;
+    choice->prefixes = false;
     return true;
 }
 
@@ -89,6 +90,16 @@ static double estimate_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t
 static bool would_round(const mscclpp_select_input_t *input, mscclpp_coll_t coll)
 {
     return MSCCLPP_DTYPE_IS_16_BIT_FLOAT(input->dtype) && MSCCLPP_DEV_COLL_MERGES(mscclpp_coll_pattern(coll));
+}
+
+/*
+ * Returns true if a call in rounds is a scan whose nodes send the combined operands of all nodes so far. That needs
+ * ranks in the order of the nodes. 16-bit floats would be rounded on the way, so their operands go to all nodes.
+ */
+static bool sends_prefixes(const mscclpp_select_input_t *input, mscclpp_coll_t coll)
+{
+    return MSCCLPP_DEV_COLL_SCANS(mscclpp_coll_pattern(coll)) && input->nodes_in_order &&
+           !MSCCLPP_DTYPE_IS_16_BIT_FLOAT(input->dtype);
 }
 
 /*
@@ -165,10 +176,9 @@ static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t 
 static double estimate_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                uint32_t radix)
 {
-    const bool scans =
-        mscclpp_coll_pattern(coll) == MSCCLPP_DEV_SCAN || mscclpp_coll_pattern(coll) == MSCCLPP_DEV_EXSCAN;
-    /* In rounds the operands of a scan go everywhere, as an all-gather's blocks do. */
-    const mscclpp_dev_pattern_t pattern = scans && radix != 0 ? MSCCLPP_DEV_ALLGATHER : mscclpp_coll_pattern(coll);
+    const int pattern =
+        radix == 0 ? (int)mscclpp_coll_pattern(coll)
+                   : (int)MSCCLPP_DEV_COLL_ROUNDS_PATTERN(mscclpp_coll_pattern(coll), sends_prefixes(input, coll));
     const mscclpp_schedule_kind_t kind = radix == 0                         ? MSCCLPP_SCHEDULE_DIRECT
                                          : MSCCLPP_DEV_COLL_ROOTED(pattern) ? MSCCLPP_SCHEDULE_TREE
                                                                             : MSCCLPP_SCHEDULE_BRUCK;
@@ -176,24 +186,31 @@ static double estimate_packets(const mscclpp_select_input_t *input, mscclpp_coll
     const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
     mscclpp_schedule_t schedule;
 
-    if (!mscclpp_schedule_init(&schedule, kind, (int)pattern, input->nodes, 0, 0, radix)) {
+    if (!mscclpp_schedule_init(&schedule, kind, pattern, input->nodes, 0, 0, radix)) {
         return HUGE_VAL;
     }
     return mscclpp_cost_estimate(&figures, &schedule, input->shards, block_bytes);
+}
+
+/* Returns the most blocks that an owner has for another node in rounds. */
+static uint64_t rounds_blocks(const mscclpp_select_input_t *input, mscclpp_coll_t coll)
+{
+    return MSCCLPP_DEV_COLL_ROUNDS_BLOCKS(mscclpp_coll_pattern(coll), sends_prefixes(input, coll),
+                                          input->max_node_ranks, input->shards);
 }
 
 /*
  * Returns true if the packet area has room for the rounds of this radix. An owner has `units` units of data for each
  * block.
  */
-static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_dev_pattern_t pattern, uint64_t units,
-                       uint32_t radix)
+static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t units, uint32_t radix)
 {
-    const mscclpp_dev_rounds_t rounds = {.nnodes = input->nodes,
-                                         .radix = radix,
-                                         .pattern = (uint32_t)pattern,
-                                         .rounds = mscclpp_dev_rounds_count(input->nodes, radix)};
-    const uint64_t place_units = units * MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->max_node_ranks, input->shards);
+    const mscclpp_dev_rounds_t rounds = {
+        .nnodes = input->nodes,
+        .radix = radix,
+        .pattern = MSCCLPP_DEV_COLL_ROUNDS_PATTERN(mscclpp_coll_pattern(coll), sends_prefixes(input, coll)),
+        .rounds = mscclpp_dev_rounds_count(input->nodes, radix)};
+    const uint64_t place_units = units * rounds_blocks(input, coll);
 
     return mscclpp_dev_rounds_places(&rounds) * place_units + mscclpp_dev_rounds_messages(&rounds) + 1 <=
            ((uint64_t)input->nodes + 1) * input->packet_units;
@@ -211,7 +228,7 @@ static uint32_t best_radix(const mscclpp_select_input_t *input, mscclpp_coll_t c
     /* Radices above the number of nodes all lead to the same rounds: one of them is tried if no smaller one serves. */
     for (radix = 2; radix <= MSCCLPP_COLL_RADIX_MAX && !would_round(input, coll); radix *= 2) {
         if (mscclpp_between_keeps_fanout(input, radix - 1) && (best_so_far == 0 || radix <= input->nodes) &&
-            rounds_fit(input, mscclpp_coll_pattern(coll), units_of(block_bytes), radix) &&
+            rounds_fit(input, coll, units_of(block_bytes), radix) &&
             (best_so_far == 0 || estimate_packets(input, coll, block_bytes, radix) <
                                      estimate_packets(input, coll, block_bytes, best_so_far))) {
             best_so_far = radix;
@@ -237,13 +254,14 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
     const uint64_t user_limit = input->protocol->nodes_packets_max,
                    max_bytes = user_limit != 0 ? user_limit : NODES_PACKETS_MAX;
     const uint64_t units = units_of(block_bytes);
+    const bool in_rounds = block_bytes <= max_bytes / rounds_blocks(input, coll);
     /* A slot needs one unit more than the data, because a packet without data takes one, too. */
-    const bool fits_directly =
-        data_blocks * units + 1 <= slot_units && mscclpp_between_keeps_fanout(input, input->nodes - 1);
+    const bool fits_directly = block_bytes <= max_bytes / data_blocks && data_blocks * units + 1 <= slot_units &&
+                               mscclpp_between_keeps_fanout(input, input->nodes - 1);
     mscclpp_choice_t grid;
     uint32_t radix;
 
-    if (varied || input->packet_units == 0 || block_bytes > max_bytes / data_blocks ||
+    if (varied || input->packet_units == 0 || !in_rounds ||
         units > MSCCLPP_DEV_COLL_NODES_CAPACITY(input->layout->packet_half, rows) ||
         !mscclpp_algo_grid(input, units, 1, 0, true, &grid)) {
         return false;
@@ -264,6 +282,7 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
     choice->epochs = 1;
     choice->tile = 0;
     choice->radix = radix;
+    choice->prefixes = radix != 0 && sends_prefixes(input, coll);
     return true;
 }
 

@@ -165,6 +165,7 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
     input->nodes = (uint32_t)fabric->nodes.count;
     input->shards = (uint32_t)fabric->nodes.shards;
     input->max_node_ranks = (uint32_t)fabric->nodes.largest_node;
+    input->nodes_in_order = fabric->nodes.in_order;
     input->hosts_can_meet = fabric->group->ctrl != NULL;
     input->is_one_host = fabric->ops != NULL && fabric->ops->within_host;
     input->transport = fabric->ops != NULL ? fabric->ops->name : NULL;
@@ -425,17 +426,19 @@ static void note_rounds(mscclpp_fabric_t *fabric, const mscclpp_dev_coll_nodes_a
 {
     const uint64_t units = (args->nodes.common.bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
     const uint32_t shards = (uint32_t)fabric->nodes.shards;
-    const bool one_owner_carries = MSCCLPP_DEV_COLL_ALONE(args->pattern) || args->pattern == MSCCLPP_DEV_REDUCE;
+    const bool prefixes = args->prefixes != 0;
 
     fabric->rounds = (mscclpp_dev_rounds_t){
         .nnodes = (uint32_t)fabric->nodes.count,
         .radix = args->radix,
         .node = (uint32_t)fabric->nodes.node,
         .root = MSCCLPP_DEV_COLL_ROOTED(args->pattern) ? (uint32_t)fabric->nodes.node_of[args->root] : 0,
-        .pattern = args->pattern,
+        .pattern = MSCCLPP_DEV_COLL_ROUNDS_PATTERN(args->pattern, prefixes),
         .rounds = args->radix != 0 ? mscclpp_dev_rounds_count((uint32_t)fabric->nodes.count, args->radix) : 0};
-    fabric->pitch = units * MSCCLPP_DEV_COLL_NODES_BLOCKS(args->pattern, (uint32_t)fabric->nodes.largest_node, shards);
-    fabric->carries = !one_owner_carries || fabric->first_flag % shards == (uint32_t)fabric->nodes.rank;
+    fabric->pitch =
+        units * MSCCLPP_DEV_COLL_ROUNDS_BLOCKS(args->pattern, prefixes, (uint32_t)fabric->nodes.largest_node, shards);
+    fabric->carries = !MSCCLPP_DEV_COLL_ROUNDS_BY_ONE(args->pattern, prefixes) ||
+                      fabric->first_flag % shards == (uint32_t)fabric->nodes.rank;
 }
 
 /* Ranks that own no shard exchange nothing with other nodes, so they only run the kernel. An error breaks the team. */

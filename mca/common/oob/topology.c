@@ -93,8 +93,8 @@ void mscclpp_nodes_join_jobs(mscclpp_nodes_t *nodes, const uint64_t *jobs, const
 }
 
 /*
- * Counts the ranks of each node in `sizes`. Sets `count`, `one_host`, `node_of` and `rank`, and sets all owners to -1.
- * Returns false if the leaders contradict one another.
+ * Counts the ranks of each node in `sizes`. Sets `count`, `in_order`, `one_host`, `node_of` and `rank`, and sets all
+ * owners to -1. Returns false if the leaders contradict one another.
  */
 static bool number_nodes(mscclpp_nodes_t *nodes, int size, int rank, int ranks_per_node, int *sizes)
 {
@@ -102,7 +102,7 @@ static bool number_nodes(mscclpp_nodes_t *nodes, int size, int rank, int ranks_p
     int i;
 
     nodes->count = 0;
-    nodes->one_host = true;
+    nodes->in_order = nodes->one_host = true;
     for (i = 0; i < size; ++i) {
         int leader;
 
@@ -120,6 +120,7 @@ static bool number_nodes(mscclpp_nodes_t *nodes, int size, int rank, int ranks_p
             nodes->owners[nodes->count] = -1;
         }
         nodes->node_of[i] = leader == i ? nodes->count++ : nodes->node_of[leader];
+        nodes->in_order = nodes->in_order && nodes->node_of[i] == nodes->count - 1;
         if (i == rank) {
             nodes->rank = sizes[nodes->node_of[i]];
         }

@@ -13,6 +13,7 @@ typedef struct {
     int count;        /* number of nodes */
     int shards;       /* the smallest number of ranks on a node; a message has this many shards */
     int largest_node; /* the largest number of ranks on a node */
+    bool in_order;    /* the nodes of ranks 0, 1 and so on never get lower: each node's ranks follow one another */
     bool one_host;    /* all ranks are on one host: if there are several nodes, they are imitated */
     int *node_of;     /* by rank: number of the rank's node */
     int *owners;      /* by node: the rank that has the same number on that node as this rank has on its own; -1 if

@@ -128,6 +128,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
     args.largest_block = task->largest;
     args.tile = task->choice.tile;
     args.radix = task->choice.radix;
+    args.prefixes = task->choice.prefixes;
     args.nodes.pattern = task->choice.exchange;
     args.pattern = (uint32_t)task->pattern;
     args.root = (uint32_t)task->root;
@@ -317,7 +318,7 @@ static bool is_same_choice(const mscclpp_coll_choice_t *one, const mscclpp_coll_
 {
     return one->algo == other->algo && one->kernel == other->kernel && one->nblocks == other->nblocks &&
            one->nthreads == other->nthreads && one->epochs == other->epochs && one->tile == other->tile &&
-           one->radix == other->radix && one->exchange == other->exchange;
+           one->radix == other->radix && one->prefixes == other->prefixes && one->exchange == other->exchange;
 }
 
 /*

@@ -46,6 +46,10 @@ plant rounds-silent collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
     's/message\.count == 0 && ctx->tid == 0/false/'
 plant rounds-sync collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
     '/void mscclpp_dev_coll_nodes_rounds_run\(/,/^}/s/^ {8}ctx->failed = mscclpp_dev_block_sync_or\(.*;//'
+plant prefixes-order collectives_prefixes "$coll/nodes_rounds.h" "$launcher" \
+    's/\? count - i : 1;/? i + 1 : 1;/'
+plant prefixes-stale collectives_prefixes device/lib/nodes_rounds.h "$launcher" \
+    's/(COLL_SCANS\(scheme->pattern\) \?) changes/\1 0/'
 ring=$coll/nodes_ring.h
 plant coll-ring-own-unawaited collectives_ring "$ring" "$launcher" \
     's/return turn->index \+ 1 \+/return turn->index +/'

@@ -59,6 +59,10 @@ run_collectives_rounds() {
     run test_coll_storm --timeout "$deadline" rounds
 }
 
+run_collectives_prefixes() {
+    run test_collectives --timeout "$deadline" rounds
+}
+
 run_collectives_ring() {
     run test_coll_storm --timeout "$deadline" ring
 }

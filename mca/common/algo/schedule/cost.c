@@ -102,7 +102,7 @@ mscclpp_cost_load_t mscclpp_cost_load(int pattern, uint32_t nodes, uint32_t rank
     case MSCCLPP_DEV_REDUCE_SCATTER:
         load.sent_before = other_ranks * nodes * size;
         return load;
-    default: /* all-gather, and scans, in which each rank combines all operands itself */
+    default: /* all-gather, and scans, in which each rank combines operands itself */
         load.sent_per_byte = other_ranks;
         return load;
     }
@@ -154,7 +154,8 @@ static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, do
         /* A block of an all-to-all goes as often as its distance has digits that are not 0. */
         bytes = schedule->pattern == MSCCLPP_DEV_ALLTOALL
                     ? digits * (schedule->radix - 1) / schedule->radix * nodes * block
-                    : (nodes - 1) * block;
+                : MSCCLPP_DEV_COLL_SCANS(schedule->pattern) ? children * block
+                                                            : (nodes - 1) * block;
         return (critical_path_t){.hops = digits, .messages = children, .serial = bytes, .carried = bytes};
     case MSCCLPP_SCHEDULE_TREES:
         /* A node passes on every other tile to two others, of which the second one waits for the first. */
@@ -237,7 +238,10 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     const double in_step = over_trees ? 0 : rounds > STEP_ROUNDS ? STEP_ROUNDS / rounds : 1;
     const double carried = larger(sending, posting) + in_step * (together(sending, posting) - larger(sending, posting));
     const double serial = larger(larger(path.serial / rate, posting) - carried, 0);
-    const double handing_on = ranks > 1 ? load.sent_per_byte * path.carried / node_rate : 0;
+    /* A scan in rounds hands one combined block to each rank. */
+    const bool combines_ahead = schedule->kind == MSCCLPP_SCHEDULE_BRUCK && MSCCLPP_DEV_COLL_SCANS(pattern);
+    const double handed_on = load.sent_per_byte * (combines_ahead ? load.block : path.carried);
+    const double handing_on = ranks > 1 ? handed_on / node_rate : 0;
     const double within = ranks > 1 ? (load.sent_before + load.sent_after) / node_rate : 0;
     /*
      * A tile goes through its stages one after another. Several tiles are in different stages at the same time, so each

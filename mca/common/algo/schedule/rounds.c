@@ -26,6 +26,8 @@ static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender,
     case MSCCLPP_DEV_BCAST:
     case MSCCLPP_DEV_REDUCE:
     case MSCCLPP_DEV_ALLTOALL:
+    case MSCCLPP_DEV_SCAN:
+    case MSCCLPP_DEV_EXSCAN:
         return 0;
     case MSCCLPP_DEV_SCATTER:
     case MSCCLPP_DEV_REDUCE_SCATTER:
@@ -45,11 +47,15 @@ static uint32_t count_distances(const mscclpp_dev_rounds_t *rounds, uint32_t rou
     return fitting < rounds->radix - 1 ? fitting : rounds->radix - 1;
 }
 
-/* In each round, a node sends one message for each distance, and then receives one message for each distance. */
+/*
+ * In each round, a node sends one message for each distance, and then receives one message for each distance. In a scan
+ * the nearest of these comes first, and each one is combined before what is there.
+ */
 bool mscclpp_schedule_rounds(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const mscclpp_dev_rounds_t rounds = rounds_of(schedule, node);
     const bool combines = schedule->pattern == MSCCLPP_DEV_REDUCE || schedule->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
+    const bool scans = MSCCLPP_DEV_COLL_SCANS(schedule->pattern);
     mscclpp_dev_rounds_message_t message;
     uint32_t round = 0, distances, multiple, sender;
     bool sends;
@@ -69,6 +75,7 @@ bool mscclpp_schedule_rounds(const mscclpp_schedule_t *schedule, uint32_t node, 
     (void)mscclpp_step_set(step_p,
                            sends      ? MSCCLPP_STEP_SEND
                            : combines ? MSCCLPP_STEP_AFTER
+                           : scans    ? MSCCLPP_STEP_BEFORE
                                       : MSCCLPP_STEP_STORE,
                            sends ? mscclpp_dev_rounds_behind(&rounds, message.distance) : sender,
                            first_block(schedule, sender, message), message.count);

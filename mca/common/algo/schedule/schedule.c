@@ -48,7 +48,7 @@ static bool supports(mscclpp_schedule_kind_t kind, int pattern)
                pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_SCATTER;
     case MSCCLPP_SCHEDULE_BRUCK:
         return pattern == MSCCLPP_DEV_ALLGATHER || pattern == MSCCLPP_DEV_ALLTOALL ||
-               pattern == MSCCLPP_DEV_REDUCE_SCATTER;
+               pattern == MSCCLPP_DEV_REDUCE_SCATTER || MSCCLPP_DEV_COLL_SCANS(pattern);
     case MSCCLPP_SCHEDULE_TREES:
         return pattern == MSCCLPP_SCHEDULE_ALLREDUCE || pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE;
     case MSCCLPP_SCHEDULE_SPLIT:
