@@ -1,9 +1,11 @@
 /*
  * Plans of which some cannot be written, at first or when they are saved again with the sizes of others: every size
- * still has a plan, and no size has two.
+ * still has a plan, and no size has two. A topology or a front of which a part was not written is an error.
  */
+#include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +24,36 @@ static int opened;     /* number of times that a plan was opened to be written *
 static int first_fail; /* opening a plan fails this time, and `fails` - 1 times after it; 0: never */
 static int fails;
 
+static const char *lossy; /* a part of the path of a file whose first write fails, but not its close; NULL: none */
+
+/* Writes nothing: fails the first time, as if there were no room, and succeeds later. */
+static ssize_t lose_first(void *has_failed, const char *bytes, size_t size)
+{
+    bool *has_failed_p = has_failed;
+
+    (void)bytes;
+    if (!*has_failed_p) {
+        *has_failed_p = true;
+        errno = ENOSPC;
+        return 0;
+    }
+    return (ssize_t)size;
+}
+
 /* Takes the place of fopen, by the linker. */
 FILE *__wrap_fopen(const char *path, const char *mode)
 {
+    static bool has_failed;
+
+    if (lossy != NULL && strstr(path, lossy) != NULL) {
+        FILE *file = fopencookie(&has_failed, mode, (cookie_io_functions_t){.write = lose_first});
+
+        has_failed = false;
+        if (file != NULL) {
+            (void)setvbuf(file, NULL, _IONBF, 0);
+        }
+        return file;
+    }
     if (strstr(path, "/synth_") != NULL && strcmp(mode, "w") == 0) {
         ++opened;
         if (first_fail != 0 && opened >= first_fail && opened < first_fail + fails) {
@@ -129,6 +158,30 @@ static void save(const synth_topology_t *topology, const synth_options_t *option
     (void)nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
+/* Checks that saving fails if a part of the file whose path contains `part` was not written. */
+static void save_lossy(const synth_topology_t *topology, const synth_options_t *options, const synth_front_t *front,
+                       const char *part)
+{
+    const synth_plan_options_t plan_options = {.instances = 1};
+    char folder[] = "/tmp/plans_XXXXXX";
+    FILE *messages = __real_fopen("/dev/null", "w");
+
+    if (messages == NULL || mkdtemp(folder) == NULL) {
+        perror(folder);
+        exit(1);
+    }
+    lossy = part;
+    if (!synth_tool_save(folder, topology, SYNTH_ALLREDUCE, options, front, 0, &plan_options, messages)) {
+        ++passed;
+    } else {
+        printf("FAIL  a part of %s was not written, and nothing says so\n", part);
+        ++failed;
+    }
+    lossy = NULL;
+    (void)fclose(messages);
+    (void)nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 int main(void)
 {
     const synth_options_t options = {.max_chunks = 4, .tree_chunks = 16, .closed_chunks = 4, .seconds = 10};
@@ -157,6 +210,8 @@ int main(void)
         printf("FAIL  only %d plans are saved\n", plans);
         ++failed;
     }
+    save_lossy(topology, &options, &front, "/found/topology_");
+    save_lossy(topology, &options, &front, "/found/allreduce_");
     synth_front_free(&front);
     synth_topology_free(topology);
     printf("plans that cannot be written: %d passed, %d failed\n", passed, failed);

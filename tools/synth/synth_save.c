@@ -18,6 +18,14 @@ static bool report_errno(const char *path)
     return false;
 }
 
+/* Closes a file after writing to it. If a write or the close has failed, prints a message and returns false. */
+static bool close_written(FILE *file, const char *path)
+{
+    const bool is_written = !ferror(file);
+
+    return (fclose(file) == 0 && is_written) || report_errno(path);
+}
+
 void synth_tool_plan_name(const synth_candidate_t *candidate, const synth_plan_options_t *plan_options, char *name,
                           size_t size)
 {
@@ -141,7 +149,6 @@ static bool save_topology(const char *folder, const synth_topology_t *topology)
 {
     char path[4096];
     FILE *file;
-    bool ok;
 
     snprintf(path, sizeof(path), "%s/found/topology_%d.json", folder, topology->ranks);
     file = fopen(path, "w");
@@ -149,8 +156,7 @@ static bool save_topology(const char *folder, const synth_topology_t *topology)
         return report_errno(path);
     }
     synth_topology_write(topology, file);
-    ok = !ferror(file);
-    return (fclose(file) == 0 && ok) || report_errno(path);
+    return close_written(file, path);
 }
 
 /* Writes the topology and the front first, then the plans, and at last the rules. */
@@ -182,8 +188,8 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
         return report_errno(path);
     }
     synth_tool_front(file, topology, collective, options, front, seconds, true);
-    if (fclose(file) != 0) {
-        return report_errno(path);
+    if (!close_written(file, path)) {
+        return false;
     }
     count = synth_candidates(topology, front, plan_options->in_place, plan_options->instances, candidate);
     for (int i = 0; i < count; ++i) {
