@@ -13,20 +13,21 @@
 #define MPIX_MAKE_PLAIN_CALL (-1)
 
 /*
- * Queues a call, or waits for the stream if the call cannot be queued. `described` is the return value of the function
- * that filled in the call. If it is an error, the function only returns it. Otherwise it returns one of these:
+ * Queues a call, or waits for the stream if the call cannot be queued. `describe_code` is the return value of the
+ * function that filled in the call. If it is an error, the function only returns it. Otherwise it returns one of these:
  * - MPI_SUCCESS: the call is queued.
  * - MPIX_MAKE_PLAIN_CALL: the stream is empty, and the caller has to call MPI.
  * - an MPI error code, which has been reported.
  */
-int mpix_queue_or_wait(int described, mca_coll_mscclpp_queue_call_t *call, void *stream);
+int mpix_queue_or_wait(int describe_code, mca_coll_mscclpp_queue_call_t *call, void *stream);
 
 /*
- * The value is the code of mpix_queue_or_wait or, if that is MPIX_MAKE_PLAIN_CALL, the result of MPI's call `call_`.
+ * The value is the code of mpix_queue_or_wait or, if that is MPIX_MAKE_PLAIN_CALL, the result of MPI's call `call_`,
+ * which is made only then.
  * `count_` is the largest count among the arguments, or 0 if all counts already are ints. If it does not fit into an
  * int, the error MPI_ERR_COUNT is reported instead of making the call, so `call_` may cast its counts to int.
  */
-#define MPIX_PLAIN(code_, comm_, count_, call_)                                                                        \
+#define MPIX_CODE_OR_CALL(code_, comm_, count_, call_)                                                                 \
     ((code_) != MPIX_MAKE_PLAIN_CALL ? (code_) : (count_) > INT_MAX ? mpix_report((comm_), MPI_ERR_COUNT) : (call_))
 
 /* Returns the larger of the two counts of a call. Only counts that MPI reads on this rank are in the call. */

@@ -215,21 +215,21 @@ static int begin_partition(request_t *request)
  * on all ranks. After an error the request is abandoned. The caller holds the lock, and has checked that the request
  * has not failed, because the marks of an abandoned request would let it continue.
  */
-static void advance(request_t *request)
+static void advance_request(request_t *request)
 {
-    int code = MPI_SUCCESS, goes_on = 1;
+    int code = MPI_SUCCESS, has_ended;
 
-    while (goes_on && code == MPI_SUCCESS) {
+    while (code == MPI_SUCCESS) {
         if (request->under_way != MPI_REQUEST_NULL) {
-            code = MPI_Test(&request->under_way, &goes_on, MPI_STATUS_IGNORE);
-            if (code == MPI_SUCCESS && goes_on) {
-                end_partition(request);
+            code = MPI_Test(&request->under_way, &has_ended, MPI_STATUS_IGNORE);
+            if (code != MPI_SUCCESS || !has_ended) {
+                break;
             }
+            end_partition(request);
+        } else if (mpix_word_get(mpix_request_mark_word(request, request->partition)) >= request->execution) {
+            code = begin_partition(request);
         } else {
-            goes_on = mpix_word_get(mpix_request_mark_word(request, request->partition)) >= request->execution;
-            if (goes_on) {
-                code = begin_partition(request);
-            }
+            break; /* the partition is not marked yet */
         }
     }
     if (code != MPI_SUCCESS) {
@@ -241,11 +241,11 @@ static void advance(request_t *request)
 void mpix_plain_progress(void)
 {
     if (pthread_mutex_trylock(&lock) != 0) {
-        return; /* another thread is making progress */
+        return; /* another thread makes progress, or uses the list for a moment; callers call again */
     }
     for (request_t *request = requests; request != NULL; request = request->next) {
         if (request->failure_code == MPI_SUCCESS) {
-            advance(request);
+            advance_request(request);
         }
     }
     pthread_mutex_unlock(&lock);

@@ -23,8 +23,8 @@ void mpix_plain_remove(struct mpix_mscclpp_request *request);
 
 /*
  * Advances all such requests without waiting: begins the calls whose partitions are marked, and tests which calls have
- * ended. A thread that waits for one request has to call this function repeatedly, because another rank may need
- * another request to advance first.
+ * ended. Does nothing while another thread uses the list of requests. A thread that waits for one request has to call
+ * this function repeatedly, because another rank may need another request to advance first.
  */
 void mpix_plain_progress(void);
 

@@ -87,20 +87,20 @@ static int copy_arrays(struct mpix_mscclpp_request *request)
 }
 
 /*
- * Makes a request from a call. `described` is the return value of the function that filled in the call; if it is an
+ * Makes a request from a call. `describe_code` is the return value of the function that filled in the call; if it is an
  * error, the function only returns it. Intercommunicators are refused. Errors have been reported, and *request_p is not
  * set after an error. The function is local: other ranks do not know of a request before MPIX_Mscclpp_prepare. The
  * caller checks `partitions`. part_bytes is meaningful only for calls with one count and one type; all partitioned
  * calls are of this kind.
  */
-static int make_request(int described, const call_t *call, int partitions, MPIX_Mscclpp_request *request_p)
+static int make_request(int describe_code, const call_t *call, int partitions, MPIX_Mscclpp_request *request_p)
 {
     struct mpix_mscclpp_request *request;
     MPI_Aint low, extent = 0;
     int inter = 0, code;
 
-    if (described != MPI_SUCCESS) {
-        return described;
+    if (describe_code != MPI_SUCCESS) {
+        return describe_code;
     }
     if (request_p == NULL) {
         return mpix_report(call->comm, MPI_ERR_ARG);

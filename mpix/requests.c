@@ -65,15 +65,14 @@ int MPIX_Mscclpp_attach_graph(MPIX_Mscclpp_request request, void *graph)
     return attach(request, MPIX_BY_GRAPH, NULL, graph, "attach_graph");
 }
 
-/* Returns the request if it is prepared; else NULL, with the code of an error that has been reported. */
-static request_t *find_prepared(MPIX_Mscclpp_request request, const char *function, int *code_p)
+/* Checks that a request is prepared. Returns an MPI error code; an error has been reported. */
+static int check_prepared(MPIX_Mscclpp_request request, const char *function)
 {
     if (request == NULL || !request->is_prepared) {
-        *code_p = mpix_request_refuse(request == NULL ? MPI_COMM_NULL : request->app_comm, MPI_ERR_REQUEST, function,
-                                      "a request is NULL, or not prepared");
-        return NULL;
+        return mpix_request_refuse(request == NULL ? MPI_COMM_NULL : request->app_comm, MPI_ERR_REQUEST, function,
+                                   "a request is NULL, or not prepared");
     }
-    return request;
+    return MPI_SUCCESS;
 }
 
 /*
@@ -82,9 +81,9 @@ static request_t *find_prepared(MPIX_Mscclpp_request request, const char *functi
 int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, void *handle, size_t size)
 {
     mscclpp_dev_user_watch_t watch;
-    int code, rank, ranks;
+    int code = check_prepared(request, "request_get_device"), rank, ranks;
 
-    if (find_prepared(request, "request_get_device", &code) == NULL) {
+    if (code != MPI_SUCCESS) {
         return code;
     }
     code = mpix_check_handle("request_get_device", abi, handle, size, mpix_partitions_handle_size(abi));
@@ -106,9 +105,9 @@ int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, 
 /* Yields the node that the last start made. Before the first start, and on the host twin, it is NULL. */
 int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request request, void **node)
 {
-    int code;
+    int code = check_prepared(request, "request_get_node");
 
-    if (find_prepared(request, "request_get_node", &code) == NULL) {
+    if (code != MPI_SUCCESS) {
         return code;
     }
     if (request->condition != MPIX_BY_GRAPH || node == NULL) {
@@ -338,7 +337,7 @@ static int start_plain(request_t *request)
 
 /*
  * Starts a request in the way that it is attached. The error is stored in the request, so that further starts return
- * it, too; start_for_kernels stores its own error. find_prepared has checked that the request is prepared, and so
+ * it, too; start_for_kernels stores its own error. check_prepared has checked that the request is prepared, and so
  * attached.
  */
 static int start_request(request_t *request)
@@ -369,9 +368,9 @@ static int start_request(request_t *request)
 int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[])
 {
     for (int i = 0; i < n; ++i) {
-        int code;
+        int code = check_prepared(requests[i], "start");
 
-        if (find_prepared(requests[i], "start", &code) == NULL) {
+        if (code != MPI_SUCCESS) {
             return code;
         }
         code = requests[i]->failure_code != MPI_SUCCESS ? requests[i]->failure_code : start_request(requests[i]);
@@ -415,9 +414,9 @@ static int complete_request(request_t *request)
 int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[])
 {
     for (int i = 0; i < n; ++i) {
-        int code;
+        int code = check_prepared(requests[i], "complete");
 
-        if (find_prepared(requests[i], "complete", &code) == NULL) {
+        if (code != MPI_SUCCESS) {
             return code;
         }
         code = requests[i]->condition == MPIX_BY_KERNELS ? complete_request(requests[i]) : MPI_SUCCESS;
@@ -434,9 +433,9 @@ int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[])
  */
 int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request)
 {
-    int code;
+    int code = check_prepared(request, "pready");
 
-    if (find_prepared(request, "pready", &code) == NULL) {
+    if (code != MPI_SUCCESS) {
         return code;
     }
     if (request->condition != MPIX_BY_KERNELS || request->side == MPIX_RECEIVER) {
@@ -459,9 +458,9 @@ int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request)
 /* Sets *flag even after an error of the request's work. If the request was never started, *flag becomes 1. */
 int MPIX_Mscclpp_parrived(MPIX_Mscclpp_request request, int partition, int *flag)
 {
-    int code;
+    int code = check_prepared(request, "parrived");
 
-    if (find_prepared(request, "parrived", &code) == NULL) {
+    if (code != MPI_SUCCESS) {
         return code;
     }
     if (partition < 0 || partition >= request->partitions || flag == NULL) {
@@ -498,9 +497,9 @@ static int wait_for_request(request_t *request)
 int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[])
 {
     for (int i = 0; i < n; ++i) {
-        int code;
+        int code = check_prepared(requests[i], "wait");
 
-        if (find_prepared(requests[i], "wait", &code) == NULL) {
+        if (code != MPI_SUCCESS) {
             return code;
         }
         code = wait_for_request(requests[i]);

@@ -57,7 +57,7 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_memory_register(MPI_Comm comm, void *base, 
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_memory_free(MPIX_Mscclpp_memory *memory);
 
 /*
- * Writes the handle that kernels use, a mpix_memory_t. `abi` is MPIX_MSCCLPP_DEVICE_ABI of the header with which the
+ * Writes the handle that kernels use, an mpix_memory_t. `abi` is MPIX_MSCCLPP_DEVICE_ABI of the header with which the
  * kernels were compiled, and `size` is the size of the handle in that header. A library that does not know the abi
  * prints a message and returns MPI_ERR_UNSUPPORTED_OPERATION. The same holds for the handles of channels and rooms.
  */
@@ -135,7 +135,7 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels cha
  * A room: memory for barriers and small all-reduces inside kernels, in which block i of one rank works together with
  * block i of all other ranks. At most `blocks` blocks take part, and each block reduces at most `bytes` bytes in a
  * call. All ranks must pass the same values. The room needs 4 * (number of ranks) * blocks * bytes of device memory.
- * The handle for kernels is a mpix_room_t.
+ * The handle for kernels is an mpix_room_t.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_room_create(MPI_Comm comm, int blocks, MPI_Aint bytes, MPIX_Mscclpp_room *room);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_room_get_device(MPIX_Mscclpp_room room, unsigned abi, void *handle, size_t size);

@@ -189,7 +189,7 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request reque
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_prepare(int n, MPIX_Mscclpp_request requests[]);
 
 /*
- * Writes the handle that kernels use, a mpix_partitions_t, after `prepare`. A request without partitions has partition
+ * Writes the handle that kernels use, an mpix_partitions_t, after `prepare`. A request without partitions has partition
  * 0. `abi` and `size` are as in MPIX_Mscclpp_memory_get_device.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, void *handle,

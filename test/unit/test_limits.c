@@ -25,39 +25,39 @@ static void test_descriptors(void)
 
     CHECK(beyond >= 200 && below >= 100);
     limit(RLIMIT_NOFILE, 128);
-    while (mscclpp_limits_descriptors(unused + 1)) {
+    while (mscclpp_limits_allow_descriptors(unused + 1)) {
         ++unused;
     }
     CHECK(unused > 5 && unused < 128);
-    CHECK(mscclpp_limits_descriptors(0));
+    CHECK(mscclpp_limits_allow_descriptors(0));
     for (; unused > 0; --unused) {
-        CHECK(mscclpp_limits_descriptors(unused));
-        CHECK(!mscclpp_limits_descriptors(unused + 1));
+        CHECK(mscclpp_limits_allow_descriptors(unused));
+        CHECK(!mscclpp_limits_allow_descriptors(unused + 1));
         CHECK(dup(0) >= 0);
     }
-    CHECK(!mscclpp_limits_descriptors(1));
+    CHECK(!mscclpp_limits_allow_descriptors(1));
     CHECK(dup(0) < 0 && errno == EMFILE);
-    CHECK_EQ(mscclpp_limits_devices(), 0);
+    CHECK_EQ(mscclpp_limits_count_devices(), 0);
     CHECK_EQ(close(below), 0);
-    CHECK(mscclpp_limits_descriptors(1));
+    CHECK(mscclpp_limits_allow_descriptors(1));
 }
 
 static void test_memory(void)
 {
-    CHECK(mscclpp_limits_address_space(64 * MIB));
+    CHECK(mscclpp_limits_allow_address_space(64 * MIB));
     limit(RLIMIT_AS, MIB);
-    CHECK(!mscclpp_limits_address_space(64 * MIB));
-    CHECK(!mscclpp_limits_thread()); /* before any thread has left its stack to the next one */
+    CHECK(!mscclpp_limits_allow_address_space(64 * MIB));
+    CHECK(!mscclpp_limits_allow_thread()); /* before any thread has left its stack to the next one */
     limit(RLIMIT_AS, RLIM_INFINITY);
-    CHECK(mscclpp_limits_address_space(64 * MIB));
-    CHECK(mscclpp_limits_thread());
+    CHECK(mscclpp_limits_allow_address_space(64 * MIB));
+    CHECK(mscclpp_limits_allow_thread());
 }
 
 int main(void)
 {
     unit_begin();
     if (access("/sys/class/net/lo", F_OK) == 0) {
-        CHECK(mscclpp_limits_devices() > 0);
+        CHECK(mscclpp_limits_count_devices() > 0);
     }
     if (!UNIT_SANITIZED) {
         test_memory();

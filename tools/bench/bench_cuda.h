@@ -1,7 +1,7 @@
 /*
  * What a CUDA application does and the host library does not: choose the thread's current device, create streams, and
- * allocate memory of every kind. On failure each function prints one line and returns false. For test programs. The
- * driver is opened at run time, so that these programs start on a machine without a driver.
+ * allocate memory of every kind. A function that fails prints why; one with a result returns false, or NULL. For test
+ * programs. The driver is opened at run time, so that these programs start on a machine without a driver.
  */
 #ifndef TOOLS_BENCH_BENCH_CUDA_H
 #define TOOLS_BENCH_BENCH_CUDA_H

@@ -144,39 +144,43 @@ static bool is_ours(const char *text, size_t length)
     return 0 == memcmp(text, magic, length < strlen(magic) ? length : strlen(magic));
 }
 
-/* Prints one line about line number `line` of the measurements, which is bad. Returns false. */
-static bool refuse_line(const tune_files_t *files, int line, const char *text, const char *fault)
+/*
+ * Prints on standard error why a line of the measurements is refused. `text` is that line; a newline at its end is not
+ * printed. `fault` follows it in the message, as in "is too long". Returns false, so that it can end a chain of
+ * conditions.
+ */
+static bool refuse_line(const tune_files_t *files, int line_number, const char *text, const char *fault)
 {
     fprintf(stderr,
             "%s: %s:%d: '%.*s' %s; use bytes=N algorithm=NAME seconds=T with an algorithm that is measured here, or "
             "begin anew with --fresh\n",
-            bench_program, files->path, line, (int)strcspn(text, "\n"), text, fault);
+            bench_program, files->path, line_number, (int)strcspn(text, "\n"), text, fault);
     return false;
 }
 
 /*
- * Checks line number `line` of the measurements, and adds its time to the table. The first line has no time: it has to
- * be equal to `header`, the first line of this run. `length`, at least 1, is the number of bytes in the line. The
- * caller has already handled a last line without a newline, so any other line without one is too long. If the line is
- * bad, prints a line on standard error and returns false.
+ * Checks line number `line_number` of the measurements, and adds its time to the table. The first line has no time: it
+ * has to be equal to `header`, the first line of this run. `length`, at least 1, is the number of bytes in the line.
+ * The caller has already handled a last line without a newline, so any other line without one is too long. If the line
+ * is bad, prints a line on standard error and returns false.
  */
-static bool add_line(const tune_files_t *files, const char *header, int line, const char *text, size_t length,
+static bool add_line(const tune_files_t *files, const char *header, int line_number, const char *text, size_t length,
                      tune_table_t *table)
 {
     if (strlen(text) != length) {
-        return refuse_line(files, line, text, "has a zero byte");
+        return refuse_line(files, line_number, text, "has a zero byte");
     }
     if ('\n' != text[length - 1]) {
-        return refuse_line(files, line, text, "is too long");
+        return refuse_line(files, line_number, text, "is too long");
     }
-    if (1 == line && 0 != strcmp(text, header)) {
+    if (1 == line_number && 0 != strcmp(text, header)) {
         fprintf(stderr,
                 "%s: '%s' holds the times of another run; --fresh begins anew, or name another --output\n"
                 "  there: %s  here:  %s",
                 bench_program, files->path, text, header);
         return false;
     }
-    return 1 == line || add_time(text, table) || refuse_line(files, line, text, "is no time");
+    return 1 == line_number || add_time(text, table) || refuse_line(files, line_number, text, "is no time");
 }
 
 /*
@@ -193,8 +197,8 @@ static bool read_measured(tune_files_t *files, const char *header, bool is_fresh
     long kept_bytes = 0;
     size_t length;
 
-    for (int line = 1; 0 != (length = mscclpp_file_line(files->measured, text, sizeof(text))); ++line) {
-        if (1 == line && !is_ours(text, length)) {
+    for (int line_number = 1; 0 != (length = mscclpp_file_line(files->measured, text, sizeof(text))); ++line_number) {
+        if (1 == line_number && !is_ours(text, length)) {
             fprintf(stderr, "%s: '%s' does not begin with '%s'; remove it, or name another --output\n", bench_program,
                     files->path, magic);
             return false;
@@ -202,7 +206,7 @@ static bool read_measured(tune_files_t *files, const char *header, bool is_fresh
         if (is_fresh || ('\n' != text[length - 1] && feof(files->measured))) {
             break;
         }
-        if (!add_line(files, header, line, text, length, table)) {
+        if (!add_line(files, header, line_number, text, length, table)) {
             return false;
         }
         kept_bytes = ftell(files->measured);

@@ -67,15 +67,15 @@ static void *open_library(void)
 
 mscclpp_status_t mscclpp_ucx_check_limits(const char *purpose, size_t peers)
 {
-    const size_t descriptors = UCX_DESCRIPTORS + UCX_DESCRIPTORS_DEVICE * mscclpp_limits_devices() +
+    const size_t descriptors = UCX_DESCRIPTORS + UCX_DESCRIPTORS_DEVICE * mscclpp_limits_count_devices() +
                                UCX_DESCRIPTORS_PEER * peers + UCX_DESCRIPTORS_LEFT;
     const size_t space = UCX_SPACE + UCX_SPACE_PEER * peers + UCX_SPACE_LEFT;
 
-    if (!mscclpp_limits_descriptors(descriptors)) {
+    if (!mscclpp_limits_allow_descriptors(descriptors)) {
         mscclpp_info("%s: no UCX: it needs room for %zu more open files (ulimit -n)", purpose, descriptors);
         return MSCCLPP_ERR_NO_DESCRIPTORS;
     }
-    if (!mscclpp_limits_address_space(space)) {
+    if (!mscclpp_limits_allow_address_space(space)) {
         mscclpp_info("%s: no UCX: it needs %zu more bytes of address space (ulimit -v)", purpose, space);
         return MSCCLPP_ERR_NO_MEMORY;
     }
@@ -104,7 +104,7 @@ static mscclpp_status_t prepare_load(void)
     if (!load_tried) {
         load_tried = true;
         load_status = mscclpp_ucx_check_limits("set-up", 0);
-        if (load_status == MSCCLPP_OK && !mscclpp_limits_thread()) {
+        if (load_status == MSCCLPP_OK && !mscclpp_limits_allow_thread()) {
             mscclpp_info("no UCX: it needs a thread, and no more can be started (ulimit -u)");
             load_status = MSCCLPP_ERR_NOT_SUPPORTED;
         }

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-bool mscclpp_limits_descriptors(size_t wanted)
+bool mscclpp_limits_allow_descriptors(size_t wanted)
 {
     struct rlimit limit;
     size_t free_count = 0;
@@ -25,7 +25,7 @@ bool mscclpp_limits_descriptors(size_t wanted)
     return free_count >= wanted;
 }
 
-bool mscclpp_limits_address_space(size_t wanted)
+bool mscclpp_limits_allow_address_space(size_t wanted)
 {
     void *space = mmap(NULL, wanted, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -41,7 +41,7 @@ static void *do_nothing(void *argument)
     return argument;
 }
 
-bool mscclpp_limits_thread(void)
+bool mscclpp_limits_allow_thread(void)
 {
     pthread_t thread;
 
@@ -49,7 +49,7 @@ bool mscclpp_limits_thread(void)
 }
 
 /* A folder that does not exist counts as empty. */
-size_t mscclpp_limits_devices(void)
+size_t mscclpp_limits_count_devices(void)
 {
     static const char *const folders[] = {"/sys/class/net", "/sys/class/infiniband"};
     size_t count = 0;

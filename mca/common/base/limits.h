@@ -10,21 +10,21 @@
 #include <stddef.h>
 
 /*
- * Returns true if `wanted` more files can be open at a time. Opens none to find out. Also returns true if the limit is
- * unknown.
+ * Returns true if this process may have `wanted` more files open at a time (ulimit -n). Opens none to find out. Also
+ * returns true if the limit is unknown.
  */
-bool mscclpp_limits_descriptors(size_t wanted);
+bool mscclpp_limits_allow_descriptors(size_t wanted);
 
 /* Returns true if `wanted` more bytes of address space are available. */
-bool mscclpp_limits_address_space(size_t wanted);
+bool mscclpp_limits_allow_address_space(size_t wanted);
 
 /* Returns true if one more thread with the default stack size can be started. Starts one, which ends immediately. */
-bool mscclpp_limits_thread(void);
+bool mscclpp_limits_allow_thread(void);
 
 /*
  * Returns the number of network interfaces and RDMA devices of this machine; 0 if they cannot be counted. Opens a
  * folder for a moment.
  */
-size_t mscclpp_limits_devices(void);
+size_t mscclpp_limits_count_devices(void);
 
 #endif

@@ -94,10 +94,11 @@ static void take_inline_turn(void *context)
 
 /*
  * Waits until the operation has ended, after its kernel was told to leave. Marks the runner as stuck if the runtime
- * reports an error, or if the kernel does not leave within LEAVE_TIME. Then nothing that the kernel uses is ever freed.
+ * reports an error, or if the kernel does not leave within LEAVE_TIME. Then nothing that the kernel uses is ever freed;
+ * the team warns of that when it ends.
  *
- * If the operation was started by a ring, the runner may have no stream, and only the time limit can end the wait.
- * After a missed ring, no kernel has the operation, so the wait ends at once.
+ * If the operation was started by a ring, the runner may have no stream, so a kernel that has crashed is waited for
+ * until the time limit. After a missed ring, no kernel has the operation, so the wait ends at once.
  */
 static void await_kernel_exit(mscclpp_runner_t *runner)
 {

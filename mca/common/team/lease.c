@@ -8,7 +8,7 @@
 
 /* The word `recall` of the board: the number of a use times 4, and what is said of it. */
 enum { PROPOSED, GRANTED, REFUSED };
-#define RECALL(use_, state_) ((use_)*4 + (state_))
+#define RECALL_WORD(use_, state_) ((use_)*4 + (state_))
 #define USE_OF(word_) ((word_) / 4)
 #define STATE_OF(word_) ((word_) % 4)
 
@@ -68,18 +68,18 @@ static bool recall(const chunk_t *chunk)
 {
     mscclpp_team_t *team = chunk->holder;
     uint64_t *word = recall_word(team);
-    uint64_t before = __atomic_load_n(word, __ATOMIC_SEQ_CST), proposal;
+    uint64_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST), proposal;
     const uint64_t use = __atomic_load_n(&team->group.board[team->group.rank].lease_ended, __ATOMIC_SEQ_CST);
     /*
      * Another rank may have recalled the chunks already. A grant up to use `since` was about a chunk that the team had
      * before.
      */
-    bool granted = STATE_OF(before) == GRANTED && USE_OF(before) > chunk->since;
+    bool granted = STATE_OF(seen) == GRANTED && USE_OF(seen) > chunk->since;
 
     if (!granted) {
-        proposal = RECALL(use + 1, PROPOSED);
+        proposal = RECALL_WORD(use + 1, PROPOSED);
         if (!is_at_rest(team, use) ||
-            !__atomic_compare_exchange_n(word, &before, proposal, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            !__atomic_compare_exchange_n(word, &seen, proposal, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
             return false;
         }
         /*
@@ -87,7 +87,7 @@ static bool recall(const chunk_t *chunk)
          * that the use has begun, or that rank sees the proposal.
          */
         granted = is_at_rest(team, use);
-        if (!__atomic_compare_exchange_n(word, &proposal, RECALL(use + 1, granted ? GRANTED : REFUSED), false,
+        if (!__atomic_compare_exchange_n(word, &proposal, RECALL_WORD(use + 1, granted ? GRANTED : REFUSED), false,
                                          __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
             granted = STATE_OF(proposal) == GRANTED; /* another rank was first; its word is in `proposal` now */
         }
@@ -265,24 +265,24 @@ bool mscclpp_lease_give(const mscclpp_team_t *team, void *memory)
 }
 
 /*
- * Begins the team's next use. If another rank has proposed to recall the chunks from this use on, refuses the proposal
- * by replacing it. The exchange fails if that rank has granted the recall in the meantime. The word then says so.
+ * Begins the team's next use. Replaces a proposal to recall the chunks from this use on by a refusal, unless another
+ * rank has decided it first. Then that decision, a grant or a refusal, counts.
  */
 bool mscclpp_lease_begin(mscclpp_team_t *team)
 {
-    uint64_t *word = recall_word(team), state;
+    uint64_t *word = recall_word(team), seen;
 
     /*
      * First the line, then the word. A rank that recalls the chunks accesses these two in the opposite order (recall).
      */
-    (void)__atomic_exchange_n(&team->group.board[team->group.rank].lease_begun, ++team->uses, __ATOMIC_SEQ_CST);
-    state = __atomic_load_n(word, __ATOMIC_SEQ_CST);
-    if (state == RECALL(team->uses, PROPOSED) &&
-        __atomic_compare_exchange_n(word, &state, RECALL(team->uses, REFUSED), false, __ATOMIC_SEQ_CST,
+    __atomic_store_n(&team->group.board[team->group.rank].lease_begun, ++team->uses, __ATOMIC_SEQ_CST);
+    seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+    if (seen == RECALL_WORD(team->uses, PROPOSED) &&
+        __atomic_compare_exchange_n(word, &seen, RECALL_WORD(team->uses, REFUSED), false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_SEQ_CST)) {
         return false;
     }
-    return state == RECALL(team->uses, GRANTED); /* the team has already acted on an older grant */
+    return seen == RECALL_WORD(team->uses, GRANTED); /* the team has already acted on an older grant */
 }
 
 void mscclpp_lease_end(mscclpp_team_t *team)

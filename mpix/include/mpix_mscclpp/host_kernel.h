@@ -1,6 +1,6 @@
 /*
  * Runs kernels on the host twin. A kernel is a function that every thread of every block calls, each on its own CPU
- * thread. Pass mpix_host_run and the address of a mpix_host_kernel_t to MPIX_Mscclpp_host_launch. The
+ * thread. Pass mpix_host_run and the address of an mpix_host_kernel_t to MPIX_Mscclpp_host_launch. The
  * mpix_host_kernel_t must not change until the kernel has run or, in a graph, until the graph is destroyed. Link with
  * -pthread.
  */

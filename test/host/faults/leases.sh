@@ -17,7 +17,7 @@ plant lease-rest-once leases_together "$lease" "$lease" \
         s/granted = is_at_rest\(team, use\);/granted = true;/"
 plant lease-not-refused leases_together "$lease" "$lease" \
     "s/#include <stdlib.h>/&\n#include <time.h>/;s/granted = is_at_rest\(team, use\);/& $pause;/
-        s/RECALL\(team->uses, REFUSED\)/RECALL(team->uses, PROPOSED)/"
+        s/RECALL_WORD\(team->uses, REFUSED\)/RECALL_WORD(team->uses, PROPOSED)/"
 plant lease-nodes-packets leases_nodes "$larger" "$larger" 's/status = clear_packets\(runner.*\);/(void)clear_packets;/'
 plant lease-nodes-flags leases_nodes "$larger" "$larger" 's/!larger->reclaimed\) \{/true) {/'
 plant lease-nodes-agreed leases_nodes "$larger" "$larger" 's/vote.max_number > larger->epochs/false/'

@@ -41,10 +41,10 @@ static const struct {
 };
 
 /*
- * Copies the arguments of a queued call to the fields that the functions fill_<name> of the collectives read. Fields
- * that a collective does not have stay 0.
+ * Copies the arguments of a queued call to all fields that the function fill_<name> of any collective reads. Functions
+ * with one buffer, count and type find the call's receive side there.
  */
-static void keep_arguments(const call_t *call, mca_coll_mscclpp_passed_t *passed)
+static void copy_arguments(const call_t *call, mca_coll_mscclpp_passed_t *passed)
 {
     memset(passed, 0, sizeof(*passed));
     passed->sbuf = call->sendbuf;
@@ -93,7 +93,7 @@ bool mca_coll_mscclpp_queued_describe(mca_coll_mscclpp_module_t *module, const c
 
     /* Cannot fail: callers have checked that there are at most MSCCLPP_DEV_MAX_RANKS ranks. */
     (void)mca_coll_mscclpp_native_begin(native, module, collectives[call->coll].coll);
-    keep_arguments(call, &passed);
+    copy_arguments(call, &passed);
     if (!(*collectives[call->coll].describe)(native, module, &passed)) {
         return false;
     }

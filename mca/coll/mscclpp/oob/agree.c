@@ -48,9 +48,9 @@ enum {
 /* The data of OOB_WAITS. */
 typedef struct {
     int32_t leads;         /* 1: the sender is a leader, and asks for an answer; else 0 */
-    int32_t hurried;       /* the rank whose deadline the sender keeps; -1: the sender has none */
-    double hurried_waited; /* seconds that this rank has waited */
-} waits_t;
+    int32_t deadline_rank; /* the rank whose deadline the sender keeps; -1: the sender has none */
+    double waited;         /* seconds since that rank, or the sender if there is none, began to wait */
+} notice_t;
 
 /* Memory of Open MPI's all-reduce, which cannot be cancelled. After a failure this memory is therefore never freed. */
 typedef struct {
@@ -64,16 +64,16 @@ typedef struct {
 typedef struct {
     mca_coll_mscclpp_module_t *module;
     const char *collective; /* its name, for messages */
-    int hurried;            /* the rank whose deadline this rank keeps: its own if it is hurried, or that of a rank that
+    int deadline_rank;      /* the rank whose deadline this rank keeps: its own if it is hurried, or that of a rank that
                                has told this one and waits for longer; -1: none */
-    double started;         /* when that rank began to wait, or this one if there is none */
+    double deadline_from;   /* when that rank began to wait, or this one if there is none */
     double looked_at;       /* when this rank last looked for messages */
     double told_at;         /* when this rank last told others that it waits; 0: not yet */
     int leaders;            /* ranks below this number are to lead */
     double led_since;       /* when this rank became a leader; 0: it is none */
     bool overdue;           /* the leader has not ended the call in time */
     bool warned;            /* a warning has named late ranks */
-    unsigned char *known;   /* flags by rank; NULL: not needed yet, or there is no memory */
+    unsigned char *flags;   /* by rank; NULL: not needed yet, or there is no memory */
 } wait_t;
 
 /*
@@ -99,13 +99,13 @@ static double seconds_to_answer(void)
 /* Returns true if a flag of a rank is set. False without memory for the flags. */
 static bool has_flag(const wait_t *wait, int rank, unsigned char flag)
 {
-    return wait->known != NULL && 0 != (wait->known[rank] & flag);
+    return wait->flags != NULL && 0 != (wait->flags[rank] & flag);
 }
 
 static void set_flag(wait_t *wait, int rank, unsigned char flag)
 {
-    if (wait->known != NULL) {
-        wait->known[rank] |= flag;
+    if (wait->flags != NULL) {
+        wait->flags[rank] |= flag;
     }
 }
 
@@ -119,8 +119,8 @@ static void list_late(const wait_t *wait, char *text, size_t size)
     int late = 0;
     size_t used = 0;
 
-    (void)snprintf(text, size, wait->known == NULL ? "unknown" : "none");
-    for (int rank = 0; wait->known != NULL && rank < ranks; ++rank) {
+    (void)snprintf(text, size, wait->flags == NULL ? "unknown" : "none");
+    for (int rank = 0; wait->flags != NULL && rank < ranks; ++rank) {
         if (!has_flag(wait, rank, WAITS) && ++late <= RANKS_SHOWN && used < size) {
             used += (size_t)snprintf(text + used, size - used, "%s%d", 1 == late ? "" : ", ", rank);
         }
@@ -156,14 +156,14 @@ static void note_sent(const wait_t *wait, int count)
  */
 static void tell(wait_t *wait, mca_coll_mscclpp_oob_t *oob, int rank, double now)
 {
-    const waits_t waits = {
-        .leads = 0 != wait->led_since, .hurried = wait->hurried, .hurried_waited = now - wait->started};
+    const notice_t notice = {
+        .leads = 0 != wait->led_since, .deadline_rank = wait->deadline_rank, .waited = now - wait->deadline_from};
     const uint64_t call = wait->module->current_call;
 
     wait->told_at = now;
     if (rank != ompi_comm_rank(oob->comm) && !has_flag(wait, rank, TOLD) &&
         MSCCLPP_OK ==
-            mca_coll_mscclpp_oob_post(oob, rank, MCA_COLL_MSCCLPP_OOB_WAITS, call, call, &waits, sizeof(waits))) {
+            mca_coll_mscclpp_oob_post(oob, rank, MCA_COLL_MSCCLPP_OOB_WAITS, call, call, &notice, sizeof(notice))) {
         set_flag(wait, rank, TOLD);
         note_sent(wait, 1);
     }
@@ -182,8 +182,8 @@ static void become_leader(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
     set_flag(wait, own, WAITS | LEADS);
     for (int i = 1; i < ranks; ++i) {
         const int rank = (own + i) % ranks;
-        if (wait->known != NULL) {
-            wait->known[rank] &= (unsigned char)~TOLD;
+        if (wait->flags != NULL) {
+            wait->flags[rank] &= (unsigned char)~TOLD;
         }
         tell(wait, oob, rank, now);
     }
@@ -203,25 +203,27 @@ static void tell_leaders(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 }
 
 /*
- * Notes what another rank has told. This rank answers a leader. It leads itself if the other one is none and this rank
- * knows of no leader: the other one then relies on it. It keeps the earliest deadline that it is told of.
+ * Notes that the sender waits. Answers a sender that leads, if it has not been told yet. If the sender does not lead,
+ * and no leader is known, this rank becomes one, because the sender has told it in the hope that it leads; without
+ * memory for the flags it does not. If the sender keeps an earlier deadline, this rank keeps that one from now on. A
+ * message of another length only tells that the sender waits.
  */
-static void note_told(wait_t *wait, mca_coll_mscclpp_oob_t *oob, const mca_coll_mscclpp_oob_message_t *message,
-                      double now)
+static void take_notice(wait_t *wait, mca_coll_mscclpp_oob_t *oob, const mca_coll_mscclpp_oob_message_t *message,
+                        double now)
 {
-    waits_t waits = {.hurried = -1};
+    notice_t notice = {.deadline_rank = -1};
 
-    if (sizeof(waits) == message->header.length) {
-        memcpy(&waits, message->data, sizeof(waits));
+    if (sizeof(notice) == message->header.length) {
+        memcpy(&notice, message->data, sizeof(notice));
     }
-    set_flag(wait, message->peer, waits.leads ? WAITS | LEADS : WAITS);
-    if (waits.hurried >= 0 && (wait->hurried < 0 || now - waits.hurried_waited < wait->started)) {
-        wait->hurried = waits.hurried;
-        wait->started = now - waits.hurried_waited;
+    set_flag(wait, message->peer, notice.leads ? WAITS | LEADS : WAITS);
+    if (notice.deadline_rank >= 0 && (wait->deadline_rank < 0 || now - notice.waited < wait->deadline_from)) {
+        wait->deadline_rank = notice.deadline_rank;
+        wait->deadline_from = now - notice.waited;
     }
-    if (waits.leads) {
+    if (notice.leads) {
         tell(wait, oob, message->peer, now);
-    } else if (0 == wait->led_since && wait->known != NULL && find_leader(wait) < 0) {
+    } else if (0 == wait->led_since && wait->flags != NULL && find_leader(wait) < 0) {
         become_leader(wait, oob, now);
     }
 }
@@ -238,7 +240,7 @@ static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob,
 
     while (MSCCLPP_OK == status &&
            (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_WAITS, call)) != NULL) {
-        note_told(wait, oob, message, now);
+        take_notice(wait, oob, message, now);
         free(message);
     }
     message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_GIVES_UP, call);
@@ -264,7 +266,7 @@ static void find_leaders(wait_t *wait, mca_coll_mscclpp_oob_t *oob, bool is_over
     if (is_overdue && !wait->overdue) {
         wait->overdue = true;
         for (; leader >= 0 && leader != own; leader = find_leader(wait)) {
-            wait->known[leader] = 0;
+            wait->flags[leader] = 0;
         }
         wait->told_at = leader < 0 ? 0 : wait->told_at;
         wait->leaders = 1;
@@ -298,20 +300,20 @@ static void give_up(const wait_t *wait, mca_coll_mscclpp_oob_t *oob)
 static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
-    const double waited = now - wait->started, ask_after = seconds_until_asking();
+    const double waited = now - wait->deadline_from, ask_after = seconds_until_asking();
     const double over = config->timeout > 0 ? waited - config->timeout : -1;
     const int own = ompi_comm_rank(wait->module->comm);
     bool is_over, warns, leads;
     char call[96], ranks[128];
 
-    if (wait->hurried < 0) {
+    if (wait->deadline_rank < 0) {
         return MSCCLPP_OK;
     }
-    if (wait->known != NULL && ask_after > 0 && waited > ask_after) {
+    if (wait->flags != NULL && ask_after > 0 && waited > ask_after) {
         find_leaders(wait, oob, over > FOLLOW_TIME, now);
     }
     leads = 0 != wait->led_since && find_leader(wait) == own && now - wait->led_since > seconds_to_answer();
-    is_over = over > 0 && (leads || (wait->known == NULL && over > FOLLOW_TIME));
+    is_over = over > 0 && (leads || (wait->flags == NULL && over > FOLLOW_TIME));
     warns = leads && config->warn_after > 0 && waited > config->warn_after && !wait->warned;
     if (!is_over && !warns) {
         return MSCCLPP_OK;
@@ -321,10 +323,10 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
     (void)snprintf(call, sizeof(call), "%s call %llu, agreement on sizes", wait->collective,
                    (unsigned long long)wait->module->current_call);
     if (!is_over) {
-        mscclpp_report_late(oob->label, call, wait->hurried, waited, ranks);
+        mscclpp_report_late(oob->label, call, wait->deadline_rank, waited, ranks);
         return MSCCLPP_OK;
     }
-    mscclpp_report_deadline(oob->label, call, wait->hurried, config->timeout, ranks, config->check_calls);
+    mscclpp_report_deadline(oob->label, call, wait->deadline_rank, config->timeout, ranks, config->check_calls);
     give_up(wait, oob);
     return MSCCLPP_ERR_TIMEOUT;
 }
@@ -348,8 +350,8 @@ static mscclpp_status_t check_wait(wait_t *wait)
     if (oob == NULL) {
         return MSCCLPP_OK; /* no memory for messages: the all-reduce does not need them, and may still end */
     }
-    if (wait->known == NULL) {
-        wait->known = calloc((size_t)ompi_comm_size(wait->module->comm), sizeof(*wait->known));
+    if (wait->flags == NULL) {
+        wait->flags = calloc((size_t)ompi_comm_size(wait->module->comm), sizeof(*wait->flags));
         set_flag(wait, ompi_comm_rank(wait->module->comm), WAITS);
     }
     status = mca_coll_mscclpp_oob_check(oob);
@@ -390,12 +392,12 @@ static mscclpp_status_t await(wait_t *wait, const numbers_t *numbers)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
-    wait->started = wait->looked_at = mscclpp_now();
+    wait->deadline_from = wait->looked_at = mscclpp_now();
     while (!REQUEST_COMPLETE(numbers->request) && MSCCLPP_OK == status) {
         mca_coll_mscclpp_progress();
         status = check_wait(wait);
     }
-    free(wait->known);
+    free(wait->flags);
     return status;
 }
 
@@ -420,7 +422,7 @@ int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collec
     numbers_t *numbers = malloc(sizeof(*numbers));
     wait_t wait = {.module = module,
                    .collective = collective,
-                   .hurried = hurried ? ompi_comm_rank(module->comm) : -1,
+                   .deadline_rank = hurried ? ompi_comm_rank(module->comm) : -1,
                    .leaders = 1};
     int rc;
 
