@@ -130,35 +130,3 @@ bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool on_device)
     }
     return is_device_call(group, seen, call);
 }
-
-/* Seconds after which the last sign of life of a rank is too old. A rank that waits gives one every millisecond. */
-#define SILENT_SECONDS 1.0
-
-/*
- * A sign of life has the low half of the call's number in its high half, and in its low half the time, in milliseconds.
- * It is never 0. Signs of earlier calls do not count: a rank whose wait fails leaves its last sign on the board.
- */
-static uint64_t sign_of(const mscclpp_group_t *group, double now)
-{
-    return board_number(group, group->call) << 32 | (uint32_t)(uint64_t)(1e3 * now) | 1;
-}
-
-void mscclpp_group_show_waiting(mscclpp_group_t *group, double now)
-{
-    mscclpp_board_store(&group->board[group->rank].sign, sign_of(group, now));
-}
-
-void mscclpp_group_hide_waiting(mscclpp_group_t *group)
-{
-    mscclpp_board_store(&group->board[group->rank].sign, 0);
-    mscclpp_board_store(&group->board[group->rank].absent, 0);
-}
-
-/* The difference of two times in milliseconds is right also if the low half of the clock has started anew. */
-bool mscclpp_group_is_silent(const mscclpp_group_t *group, int rank, double now)
-{
-    const uint64_t sign = mscclpp_board_load(&group->board[rank].sign), current = sign_of(group, now);
-
-    return rank != group->rank && sign != 0 && sign >> 32 == current >> 32 &&
-           (int32_t)((uint32_t)current - (uint32_t)sign) > (int32_t)(1e3 * SILENT_SECONDS);
-}

@@ -99,7 +99,7 @@ typedef struct {
      */
     MSCCLPP_BOARD_ALIGNED uint64_t decided;
     /*
-     * 1 + the number of the last call for which a rank logs the warning (index 0), and the error (index 1); see
+     * 1 + the number of the last call for which a rank has logged the warning (index 0), and the error (index 1); see
      * mscclpp_group_claims_line. Only the words in rank 0's line are used, and any rank writes them.
      */
     uint64_t said[2];
@@ -127,7 +127,6 @@ typedef struct {
     uint64_t blamed; /* 0, or 1 + the rank of the communicator that this rank blames (mscclpp_group_blame) */
     uint64_t closed; /* 1 once this rank has closed all mappings of its peers' memory */
     uint64_t absent; /* ranks of other nodes that have sent nothing in the current call: mscclpp_board_add_absent */
-    uint64_t sign;   /* of life while this rank waits for a kernel or for other nodes: see mscclpp_group_is_silent */
     uint64_t lease_begun; /* the last use of leased scratch that this rank has begun */
     uint64_t lease_ended; /* the last use of leased scratch that this rank has ended */
     /* Numbers of chunks in all calls by copy engines so far; see mca/common/engine/engine.h. */

@@ -35,9 +35,6 @@ typedef struct {
     uint64_t told_waiting;
 } mscclpp_group_notices_t;
 
-/* What a search is for: the warning, or the error at the deadline of the wait, or of the call that it belongs to. */
-typedef enum { MSCCLPP_INQUIRY_WARNING, MSCCLPP_INQUIRY_OVERTIME, MSCCLPP_INQUIRY_DEADLINE } mscclpp_inquiry_kind_t;
-
 /*
  * The state of this rank's search for the rank of any node that all others wait for (inquiry.c). Ranks are numbered in
  * the communicator; -1: none. Protected by the lock of the notices.
@@ -46,10 +43,8 @@ typedef struct {
     uint64_t waits_call; /* the last call in which this rank has waited for others */
     int waits_for;       /* the first rank that this rank waited for in that call */
     uint64_t call;       /* the call of the search */
-    mscclpp_inquiry_kind_t kind;
-    double wait_started; /* when the wait began in which this rank searches */
+    bool at_deadline;    /* the search is for the message at the deadline, not for the warning */
     bool has_begun;      /* this rank has asked its first question */
-    bool has_yielded;    /* this rank has left the search to another rank of its node for a while */
     double begins_at;    /* when this rank asks for the first time, if no rank has named the late rank before */
     int asked_rank;      /* the rank that was asked last; -1: none */
     double asked_at;     /* the time of the last question */
@@ -57,7 +52,7 @@ typedef struct {
     int answer;          /* the rank that it waits for, according to its answer */
     unsigned hops;       /* number of answers that led to a further rank */
     int unknown;         /* number of ranks that were asked although no rank is known to wait for them */
-    uint64_t named_call; /* the last call in which a warning has named the late rank */
+    uint64_t named_call; /* the last call in which another rank has named the late rank */
 } mscclpp_group_inquiry_t;
 
 /* The state of one rank's part of a group. */
@@ -84,13 +79,11 @@ typedef struct {
     mscclpp_group_notices_t notices;
     mscclpp_group_inquiry_t inquiry;
     mscclpp_shmseg_t *board_segment;
-    mscclpp_board_line_t *board; /* one line per rank */
-    bool broken;                 /* the team has failed, and serves no further call */
-    bool peer_failed;            /* a peer caused the failure, and has told all other ranks */
-    uint64_t calls_before;       /* the number that call 0 of the communicator has on the board; see board.c */
-    uint64_t call;               /* the number of the current call, for the board, notices and messages */
-    double since;                /* when the call `since_call` began to wait for the first time; 0: none has */
-    uint64_t since_call;
+    mscclpp_board_line_t *board;    /* one line per rank */
+    bool broken;                    /* the team has failed, and serves no further call */
+    bool peer_failed;               /* a peer caused the failure, and has told all other ranks */
+    uint64_t calls_before;          /* the number that call 0 of the communicator has on the board; see board.c */
+    uint64_t call;                  /* the number of the current call, for the board, notices and messages */
     const char *collective;         /* the name of its collective, for messages */
     mscclpp_board_args_t call_args; /* the arguments of the current call */
     bool checks_calls;              /* the caller compares the arguments of all ranks before each call */
@@ -134,7 +127,6 @@ typedef struct {
     double last_turn;  /* time of the last turn, if the wait is in a fiber */
     double next_check; /* time of the next round of checks */
     bool has_warned;   /* late ranks have been named, here or by another rank */
-    bool has_overtime; /* the call has waited too long, but no rank is known to be late */
     bool is_pumped;    /* a kernel depends on the progress that this thread makes */
     bool awaits_votes; /* the wait is for votes of nodes, so the late nodes are those without a vote */
 } mscclpp_group_wait_t;
@@ -174,24 +166,11 @@ bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool on_device)
 bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *on_device_p);
 
 /*
- * Returns true for the first rank of the node that asks in the current call. That rank logs the line for all ranks of
- * the node; if there are other nodes, it searches first (inquiry.c). There are two such lines for each call: the
- * warning, and the error. `at_deadline` selects the error, which is logged at the deadline or after the failure of
- * another rank.
+ * Returns true for the first rank of the node that asks in the current call. If all ranks are on one node, that rank
+ * logs the line for all ranks. There are two such lines for each call: the warning, and the error. `at_deadline`
+ * selects the error, which is logged at the deadline or after the failure of another rank.
  */
 bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline);
-
-/*
- * The next three are about waits for which the board has no other words: for a kernel, or for other nodes. A rank that
- * dies in such a wait has come to the call, so only the missing signs of life show that it is gone.
- *
- * _show_waiting gives a sign of life at the time `now`. _hide_waiting says that this rank no longer waits, and for no
- * rank of another node. mscclpp_group_is_silent returns true if a rank of the node, by its number on the node, waits in
- * the current call and has given no sign for a second.
- */
-void mscclpp_group_show_waiting(mscclpp_group_t *group, double now);
-void mscclpp_group_hide_waiting(mscclpp_group_t *group);
-bool mscclpp_group_is_silent(const mscclpp_group_t *group, int rank, double now);
 
 /* notice.c: initializes and ends the notices and the inquiry of a group. */
 void mscclpp_group_notices_init(mscclpp_group_t *group);
@@ -244,7 +223,7 @@ void mscclpp_group_blame(mscclpp_group_t *group, int rank);
 int mscclpp_group_blamed_by(mscclpp_group_t *group, int rank);
 
 /*
- * Tells some other nodes once per call that this rank waits in it. Does nothing on ranks other than the node's first
+ * Tells the other nodes once per call that this rank waits in it. Does nothing on ranks other than the node's first
  * one.
  */
 void mscclpp_group_tell_waiting(mscclpp_group_t *group);
@@ -276,13 +255,11 @@ typedef enum {
 
 /*
  * Makes a step of the search for the rank that the others wait for. The caller has called mscclpp_group_say_waiting. If
- * this rank has to name the late rank, *late_p is that rank, or -1 if it is not known. Only one rank of the
- * communicator names it in a warning. `wait_started` is the time at which the caller's wait began. A search begins anew
- * with each wait and each kind. In overtime, *late_p is only a rank that does not answer, although all ranks may have
- * come.
+ * this rank has to name the late rank, *late_p is that rank, or -1 if it is not known. `at_deadline` is true if the
+ * search is for the message at the deadline. Otherwise it is for the warning, which only one rank of the communicator
+ * logs.
  */
-mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, mscclpp_inquiry_kind_t kind, double wait_started,
-                                               double now, int *late_p);
+mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool at_deadline, double now, int *late_p);
 
 /*
  * Returns true if this rank must tell the others that the connection to rank `lost` is gone. Each rank that had such a
@@ -305,22 +282,10 @@ mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, i
 void mscclpp_group_progress(const mscclpp_group_t *group);
 
 /*
- * late.c: returns a rank that this rank waits for at the time `now`, as numbered in the communicator; -1: none is
- * known. _list_late writes a list of the late ranks into `text`.
- */
-int mscclpp_group_first_late(const mscclpp_group_wait_t *wait, double now);
-void mscclpp_group_list_late(const mscclpp_group_wait_t *wait, double now, char *text, size_t size);
-
-/*
  * Makes one turn of a wait. Any status but MSCCLPP_OK means that the wait has failed. The reason is then logged, but
  * the team is not marked as broken yet.
  */
 mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait);
-
-/*
- * Ends a wait that has succeeded, for a kernel or for other nodes. All other waits, and those that fail, need no end.
- */
-void mscclpp_group_wait_end(mscclpp_group_wait_t *wait);
 
 /*
  * Returns true if the wait may ask the GPU runtime about a kernel that waits for other ranks. The question may deadlock

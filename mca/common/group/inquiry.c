@@ -10,8 +10,7 @@
  * Rank 0 searches first, names the late rank, and tells all others. So one line is logged and few messages are sent.
  * Also, only one rank asks a rank that may be dead: each attempt to reach a dead rank takes time, and the network may
  * log it. Rank 1 searches if rank 0 has named no rank in time, because rank 0 may be late itself, or not in the call.
- * The other nodes follow, one after another, and one rank of each node searches: a whole node may be dead, and then all
- * other ranks would search at the same time.
+ * The other ranks follow, one after another.
  *
  * A connection may tell earlier that its peer is gone, on all ranks that have a connection to it at the same time.
  * These ranks are on other nodes, mostly one on each. The rank on the node that follows the node of the lost rank names
@@ -29,17 +28,13 @@
 
 /*
  * Rank 1 leaves the search to rank 0 for this number of seconds, which is longer than an answer takes. The other ranks
- * leave it to ranks 0 and 1 for twice as long. If a rank of the same node searches, they leave it to that one for once
- * as long.
+ * leave it to ranks 0 and 1 for twice as long.
  */
 #define FIRST_SECONDS (ANSWER_SECONDS + 0.2)
 
-/*
- * The other ranks of a node wait for this number of seconds longer than those of the node before it, or for less if
- * there are so many nodes that the last one would wait for more than the maximum.
- */
-#define TURN_SECONDS 0.5
-#define TURN_SECONDS_MAX 2.0
+/* Each of the other ranks waits for this number of seconds longer than the rank before it, up to the maximum. */
+#define TURN_SECONDS 0.01
+#define TURN_SECONDS_MAX 1.0
 
 /*
  * When a connection is lost, the ranks of each node wait this number of seconds longer than the ranks of the node
@@ -80,30 +75,16 @@ static void ask(mscclpp_group_t *group, int rank, double now)
 /*
  * Returns the next rank to ask if no rank is known that this rank waits for. The search then asks all ranks in turn,
  * from the rank after this one on. Returns -1 if all ranks have been asked, or if the search must ask only ranks that
- * are known to be waited for. In overtime, all ranks may have come, and some may have left the call already.
+ * are known to be waited for.
  */
 static int next_unknown(mscclpp_group_t *group)
 {
     const int size = group->oob.size;
 
-    if (!group->asks_all || group->inquiry.kind == MSCCLPP_INQUIRY_OVERTIME || ++group->inquiry.unknown >= size) {
+    if (!group->asks_all || ++group->inquiry.unknown >= size) {
         return -1;
     }
     return (group->members[group->rank] + group->inquiry.unknown) % size;
-}
-
-/*
- * Returns the index of the node that a rank is on: the number of nodes whose first rank is not above it, minus one. If
- * a node's ranks are not consecutive, the index may be that of another node, but all ranks compute the same one.
- */
-static int index_of_node(const mscclpp_group_t *group, int rank)
-{
-    int i, index = group->members[0] <= rank ? 0 : -1;
-
-    for (i = 0; i < group->leader_count; ++i) {
-        index += group->leaders[i] <= rank;
-    }
-    return index;
 }
 
 /*
@@ -113,44 +94,29 @@ static int index_of_node(const mscclpp_group_t *group, int rank)
  */
 static double search_delay(const mscclpp_group_t *group)
 {
-    const int own_rank = group->members[group->rank], nodes = group->leader_count + 1;
-    const double turn = TURN_SECONDS * nodes < TURN_SECONDS_MAX ? TURN_SECONDS : TURN_SECONDS_MAX / nodes;
+    const int own_rank = group->members[group->rank];
+    const double turn = own_rank * TURN_SECONDS;
 
     if (own_rank == 0 || group->ctrl == NULL) {
         return 0;
     }
-    return own_rank == 1 ? FIRST_SECONDS : 2 * FIRST_SECONDS + turn * index_of_node(group, own_rank);
+    return own_rank == 1 ? FIRST_SECONDS : 2 * FIRST_SECONDS + (turn < TURN_SECONDS_MAX ? turn : TURN_SECONDS_MAX);
 }
 
-/* Plans a search. The search asks its first question at the time `begins_at`. */
-static void plan_search(mscclpp_group_t *group, mscclpp_inquiry_kind_t kind, double wait_started, double now)
+/*
+ * Plans a search. The search asks its first question at the time `begins_at`. In one call there are at most two
+ * searches: one for the warning, and one at the deadline.
+ */
+static void plan_search(mscclpp_group_t *group, bool at_deadline, double now)
 {
     mscclpp_group_inquiry_t *inquiry = &group->inquiry;
 
     inquiry->call = group->call;
-    inquiry->kind = kind;
-    inquiry->wait_started = wait_started;
+    inquiry->at_deadline = at_deadline;
     inquiry->begins_at = now + search_delay(group);
     inquiry->has_begun = false;
-    inquiry->has_yielded = false;
     inquiry->hops = 0;
     inquiry->unknown = 0;
-}
-
-/*
- * Returns true if this rank must leave the search to another rank of its node, which has begun to search before it. It
- * does so once in a search, for FIRST_SECONDS, because that rank may be dead by now.
- */
-static bool yields_search(mscclpp_group_t *group)
-{
-    mscclpp_group_inquiry_t *inquiry = &group->inquiry;
-
-    if (group->ctrl == NULL || group->members[group->rank] <= 1 || inquiry->has_yielded) {
-        return false;
-    }
-    inquiry->has_yielded = !mscclpp_group_claims_line(group, inquiry->kind != MSCCLPP_INQUIRY_WARNING);
-    inquiry->begins_at += inquiry->has_yielded ? FIRST_SECONDS : 0;
-    return inquiry->has_yielded;
 }
 
 /*
@@ -158,19 +124,18 @@ static bool yields_search(mscclpp_group_t *group)
  * if one is known; otherwise it is -1. Without control messages the function asks no rank, and names the rank that this
  * rank waits for. The caller holds the lock.
  */
-static mscclpp_inquiry_result_t search(mscclpp_group_t *group, mscclpp_inquiry_kind_t kind, double wait_started,
-                                       double now, int *late_p)
+static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline, double now, int *late_p)
 {
     mscclpp_group_inquiry_t *inquiry = &group->inquiry;
 
     *late_p = -1;
-    if (kind == MSCCLPP_INQUIRY_WARNING && inquiry->named_call == group->call) {
+    if (!at_deadline && inquiry->named_call == group->call) {
         return MSCCLPP_INQUIRY_TOLD;
     }
-    if (inquiry->call != group->call || inquiry->kind != kind || inquiry->wait_started != wait_started) {
-        plan_search(group, kind, wait_started, now);
+    if (inquiry->call != group->call || inquiry->at_deadline != at_deadline) {
+        plan_search(group, at_deadline, now);
     }
-    if (now < inquiry->begins_at || (!inquiry->has_begun && yields_search(group))) {
+    if (now < inquiry->begins_at) {
         return MSCCLPP_INQUIRY_SEARCHING;
     }
     if (!inquiry->has_begun) {
@@ -205,21 +170,33 @@ static mscclpp_inquiry_result_t search(mscclpp_group_t *group, mscclpp_inquiry_k
 
 /*
  * If this rank names the late rank in a warning, it tells all other ranks, so that none of them logs the warning again.
- * Nor does this rank, in a later wait of the call. At the deadline, mscclpp_group_fail tells them of the failed call.
+ * At the deadline, mscclpp_group_fail tells them of the failed call.
  */
-mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, mscclpp_inquiry_kind_t kind, double wait_started,
-                                               double now, int *late_p)
+mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool at_deadline, double now, int *late_p)
 {
     mscclpp_inquiry_result_t result;
 
     pthread_mutex_lock(&group->notices.lock);
-    result = search(group, kind, wait_started, now, late_p);
-    if (result == MSCCLPP_INQUIRY_FOUND && kind == MSCCLPP_INQUIRY_WARNING) {
-        group->inquiry.named_call = group->call;
+    result = search(group, at_deadline, now, late_p);
+    if (result == MSCCLPP_INQUIRY_FOUND && !at_deadline) {
         mscclpp_group_post_named(group);
     }
     pthread_mutex_unlock(&group->notices.lock);
     return result;
+}
+
+/*
+ * Returns the index of the node that a rank is on: the number of nodes whose first rank is not above it, minus one. If
+ * a node's ranks are not consecutive, the index may be that of another node, but all ranks compute the same one.
+ */
+static int index_of_node(const mscclpp_group_t *group, int rank)
+{
+    int i, index = group->members[0] <= rank ? 0 : -1;
+
+    for (i = 0; i < group->leader_count; ++i) {
+        index += group->leaders[i] <= rank;
+    }
+    return index;
 }
 
 /* Returns how many seconds this rank leaves it to others to name rank `lost`. Ranks of one node take turns, too. */

@@ -129,7 +129,8 @@ static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait
         status = mscclpp_group_wait_turn(wait);
     }
     wait->awaits_votes = false;
-    mscclpp_group_hide_waiting(group); /* later messages of this call must not name these nodes as late */
+    /* Later messages of this call must not name these nodes as late. */
+    mscclpp_board_store(&group->board[group->rank].absent, 0);
     *all_yes_p = status == MSCCLPP_OK && mscclpp_board_load(result) == 2 * vote + 1;
     return status;
 }

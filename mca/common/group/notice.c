@@ -3,9 +3,7 @@
  * some ranks passed host buffers and others device buffers. The board shows such a mixture within a node. Between nodes
  * it takes notices:
  *
- * 1. The first rank of a node has waited long in a call on device buffers. It tells the first ranks of the nodes that
- *    follow its own at distances of powers of two. If there is a mixture, some node has passed host buffers, and the
- * one before it device buffers. So all ranks need not tell all others, which would be messages by the square of nodes.
+ * 1. The first rank of a node has waited long in a call on device buffers. It tells the first rank of each other node.
  * 2. If that rank is also in a call on device buffers, it will find a mixture within its node on its own board.
  * 3. If that rank passed host buffers, its own search for mixtures finds the notice, and it answers all ranks.
  *
@@ -335,26 +333,20 @@ uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group)
 }
 
 /*
- * `leaders` has all nodes but this one. So those from the first one above this rank on, and from the beginning after
- * the end, follow this node in turn.
- *
  * Sends only once for each call. `told_waiting` is read without the lock, because only the thread that makes the call
  * uses it.
  */
 void mscclpp_group_tell_waiting(mscclpp_group_t *group)
 {
-    int next = 0, distance;
+    int i;
 
     if (group->notices.told_waiting == group->call || group->rank != 0) {
         return;
     }
     group->notices.told_waiting = group->call;
-    while (next < group->leader_count && group->leaders[next] < group->members[0]) {
-        ++next;
-    }
     pthread_mutex_lock(&group->notices.lock);
-    for (distance = 1; distance <= group->leader_count; distance *= 2) {
-        post(group, group->leaders[(next + distance - 1) % group->leader_count], NOTICE_WAITS, group->call, MSCCLPP_OK);
+    for (i = 0; i < group->leader_count; ++i) {
+        post(group, group->leaders[i], NOTICE_WAITS, group->call, MSCCLPP_OK);
     }
     pthread_mutex_unlock(&group->notices.lock);
 }
@@ -381,8 +373,7 @@ int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call)
     } else if (notices->failed.rank >= 0 && notices->failed.call == call) {
         rank = notices->failed.rank; /* only calls on device buffers fail */
     }
-    /* If another rank has told all ranks of host buffers, this one need not. */
-    if (rank >= 0 && notices->told_host != call && host_rank_of(group, call) < 0) {
+    if (rank >= 0 && notices->told_host != call) {
         notices->told_host = call;
         keep_host(notices, call, group->members[group->rank]);
         for (receiver = 0; receiver < group->oob.size; ++receiver) {

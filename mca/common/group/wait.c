@@ -39,12 +39,6 @@
  */
 #define LATER_PATIENCE 1.0
 
-/*
- * Seconds that a wait lasts at least before it ends because the whole call has waited for longer than the deadline
- * allows. Ranks that live have long come by then.
- */
-#define OVERTIME_SECONDS 3.0
-
 /* Seconds after which a wait is reported to the other nodes. Ordinary delays are shorter, so they cost no messages. */
 #define TELL_AFTER 0.5
 
@@ -55,6 +49,116 @@ void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group,
     wait->what = what;
     wait->bytes = bytes;
     mscclpp_fiber_note_wait();
+}
+
+static bool is_in_set(uint64_t absent_set, int rank)
+{
+    int i;
+
+    for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX; ++i) {
+        if (mscclpp_board_absent(absent_set, i) == rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * The maximum number of bytes that one rank takes in the lists of list_absent and of list_late, with the separator. In
+ * the first, this leaves room for " and more" after the last rank.
+ */
+#define ABSENT_ENTRY_BYTES 48
+#define LATE_ENTRY_BYTES 16
+
+/*
+ * Lists at most three ranks of other nodes that have not sent what kernels wait for. Each stands for its node, as a
+ * kernel sees only that the node's sender is silent. The ranks come from the lines of all ranks of this node, because
+ * each rank sees only the nodes that send to it. Returns the length of the text, or 0 if no absent rank has been
+ * reported.
+ */
+static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
+{
+    uint64_t absent = 0;
+    size_t used = 0;
+    int line, i;
+
+    for (line = 0; line < group->size; ++line) {
+        const uint64_t word = mscclpp_board_load(&group->board[line].absent);
+
+        absent |= word & MSCCLPP_BOARD_ABSENT_MORE;
+        for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX && mscclpp_board_absent(word, i) >= 0; ++i) {
+            if (!is_in_set(absent, mscclpp_board_absent(word, i))) {
+                absent = mscclpp_board_add_absent(absent, mscclpp_board_absent(word, i));
+            }
+        }
+    }
+    text[0] = '\0';
+    for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX && used + ABSENT_ENTRY_BYTES < size; ++i) {
+        const int rank = mscclpp_board_absent(absent, i); /* in the communicator */
+
+        if (rank >= 0) {
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%d (or others of its node)", used == 0 ? "" : ", ", rank);
+        }
+    }
+    if (used > 0 && (absent & MSCCLPP_BOARD_ABSENT_MORE) != 0) {
+        used += (size_t)snprintf(text + used, size - used, " and more");
+    }
+    return used;
+}
+
+/*
+ * Returns true if the rank is late. A rank is late if its word has not reached the awaited number or, if the wait has
+ * no such words, if it has not come to the call.
+ */
+static bool is_late(const mscclpp_group_wait_t *wait, int rank)
+{
+    const mscclpp_group_t *group = wait->group;
+
+    if (rank == group->rank) {
+        return false;
+    }
+    return wait->words != NULL ? mscclpp_board_load(mscclpp_group_word_of(group, wait->words, rank)) < wait->target
+                               : mscclpp_group_is_behind(group, rank, group->call);
+}
+
+/*
+ * Returns a rank that this rank waits for, as numbered in the communicator; -1: none is known. A late rank of this node
+ * comes first, because this rank sees it itself.
+ */
+static int first_late_rank(const mscclpp_group_wait_t *wait)
+{
+    const mscclpp_group_t *group = wait->group;
+    int rank, late = -1;
+
+    for (rank = 0; rank < group->size && late < 0; ++rank) {
+        late = is_late(wait, rank) ? group->members[rank] : -1;
+    }
+    for (rank = 0; rank < group->size && late < 0; ++rank) {
+        late = mscclpp_board_absent(mscclpp_board_load(&group->board[rank].absent), 0);
+    }
+    return late;
+}
+
+/* Names the late ranks of this node, as many as fit, or, if there are none, the absent ranks of other nodes. */
+static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
+{
+    const mscclpp_group_t *group = wait->group;
+    size_t used = 0;
+    int rank;
+
+    text[0] = '\0';
+    for (rank = 0; rank < group->size && used + LATE_ENTRY_BYTES < size; ++rank) {
+        if (is_late(wait, rank)) {
+            used += (size_t)snprintf(text + used, size - used, "%s%d", used == 0 ? "" : ", ", group->members[rank]);
+        }
+    }
+    if (used == 0) {
+        used = list_absent(group, text, size);
+    }
+    if (used == 0) {
+        snprintf(text, size, "none: all %shave entered the call", group->spans ? "of this node " : "");
+    }
 }
 
 /* Writes a description of the current call for messages. With `with_what`, it also says what the wait is for. */
@@ -233,30 +337,25 @@ static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const m
 }
 
 /*
- * Returns true if this rank must name the late ranks now, and writes a list of them into `text`.
+ * Returns true if this rank must name the late ranks now, and writes a list of them into `text`. `at_deadline` is true
+ * for the message at the deadline, and false for the warning.
  *
  * If the group is on one node, each rank lists all late ranks, but only the first rank that asks logs the warning.
  * Between nodes, the function makes a step of the search for the rank that all others wait for. The search takes
  * several calls of this function, and one rank names the result. If the search finds no rank, that rank lists the late
  * ranks that it sees. The search ends with MSCCLPP_INQUIRY_TOLD only for the warning, so each rank reports the deadline
  * in the end.
- *
- * In overtime, a rank must be known to be late, or must not have answered. If there is none, the function sets
- * has_overtime, and returns false.
  */
-static bool may_name_late(mscclpp_group_wait_t *wait, mscclpp_inquiry_kind_t kind, double now, char *text, size_t size)
+static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double now, char *text, size_t size)
 {
-    const mscclpp_group_t *group = wait->group;
     int late;
 
-    if (!group->spans) {
-        mscclpp_group_list_late(wait, now, text, size);
+    if (!wait->group->spans) {
+        list_late(wait, text, size);
         wait->has_warned = true;
-        return kind == MSCCLPP_INQUIRY_WARNING    ? mscclpp_group_claims_line(group, false)
-               : kind == MSCCLPP_INQUIRY_OVERTIME ? mscclpp_group_first_late(wait, now) >= 0
-                                                  : true;
+        return at_deadline || mscclpp_group_claims_line(wait->group, false);
     }
-    switch (mscclpp_group_inquire(wait->group, kind, wait->started, now, &late)) {
+    switch (mscclpp_group_inquire(wait->group, at_deadline, now, &late)) {
     case MSCCLPP_INQUIRY_SEARCHING:
         return false;
     case MSCCLPP_INQUIRY_TOLD:
@@ -265,77 +364,47 @@ static bool may_name_late(mscclpp_group_wait_t *wait, mscclpp_inquiry_kind_t kin
     case MSCCLPP_INQUIRY_FOUND:
         break;
     }
-    wait->has_overtime = kind == MSCCLPP_INQUIRY_OVERTIME && late < 0;
     if (late >= 0) {
         snprintf(text, size, "%d", late);
     } else {
-        mscclpp_group_list_late(wait, now, text, size);
+        list_late(wait, text, size);
     }
-    return !wait->has_overtime;
-}
-
-/*
- * Ends the wait with MSCCLPP_ERR_TIMEOUT if this rank must name the late ranks now. Otherwise returns MSCCLPP_OK. The
- * error is logged; if all ranks are on one node, one of them logs it as an error, and the others as information. In a
- * trial at set-up all ranks log the timeout as information only.
- */
-static mscclpp_status_t end_late(mscclpp_group_wait_t *wait, mscclpp_inquiry_kind_t kind, double now)
-{
-    mscclpp_group_t *group = wait->group;
-    char call[128], late[256];
-
-    if (group->probing) {
-        mscclpp_info("%s: kernels of all ranks did not meet within %g s (%s)", group->oob.label, group->timeout,
-                     wait->what);
-        return MSCCLPP_ERR_TIMEOUT;
-    }
-    if (!may_name_late(wait, kind, now, late, sizeof(late))) {
-        return MSCCLPP_OK;
-    }
-    describe_call(wait, true, call, sizeof(call));
-    if (!group->spans && !mscclpp_group_claims_line(group, true)) {
-        mscclpp_info("%s: %s did not end on rank %d, either", group->oob.label, call, group->members[group->rank]);
-        group->peer_failed = true; /* the rank that has the line tells all */
-        return MSCCLPP_ERR_TIMEOUT;
-    }
-    mscclpp_report_deadline(group->oob.label, call, group->members[group->rank], group->timeout, late,
-                            group->checks_calls);
-    return MSCCLPP_ERR_TIMEOUT;
-}
-
-/*
- * Returns true if the call has waited for longer than the deadline allows, in several waits of which this one has not
- * reached it: a rank was slow, and another one may have died after it had come. With a deadline for each wait alone,
- * that call would take several of them. But all ranks may be alive, and a kernel only takes long. So the wait ends then
- * only if a rank is known not to come or does not answer, and otherwise has its own deadline. Without control messages
- * between nodes, no rank can be asked.
- */
-static bool is_overtime(const mscclpp_group_wait_t *wait, double now)
-{
-    const mscclpp_group_t *group = wait->group;
-
-    return !wait->has_overtime && !group->probing && (!group->spans || group->ctrl != NULL) &&
-           now - group->since >= group->timeout && now - wait->started >= OVERTIME_SECONDS;
+    return true;
 }
 
 /*
  * Checks how long the wait has lasted. Logs a warning once, and returns MSCCLPP_ERR_TIMEOUT at the deadline. Between
- * nodes the error may come a few seconds after the deadline, because the search for the late rank comes first.
+ * nodes the error may come a few seconds after the deadline, because the search for the late rank comes first. The
+ * error is logged; if all ranks are on one node, one of them logs it as an error, and the others as information. In a
+ * trial at set-up all ranks log the timeout as information only.
  */
 static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
 {
     mscclpp_group_t *group = wait->group;
-    const double waited = now - wait->started;
+    double waited = now - wait->started;
     char call[128], late[256];
 
     if (group->timeout > 0 && waited >= group->timeout) {
-        return end_late(wait, MSCCLPP_INQUIRY_DEADLINE, now);
-    }
-    if (group->timeout > 0 && is_overtime(wait, now)) {
-        return end_late(wait, MSCCLPP_INQUIRY_OVERTIME, now);
+        if (group->probing) {
+            mscclpp_info("%s: kernels of all ranks did not meet within %g s (%s)", group->oob.label, group->timeout,
+                         wait->what);
+            return MSCCLPP_ERR_TIMEOUT;
+        }
+        if (!may_name_late(wait, true, now, late, sizeof(late))) {
+            return MSCCLPP_OK;
+        }
+        describe_call(wait, true, call, sizeof(call));
+        if (!group->spans && !mscclpp_group_claims_line(group, true)) {
+            mscclpp_info("%s: %s did not end on rank %d, either", group->oob.label, call, group->members[group->rank]);
+            group->peer_failed = true; /* the rank that has the line tells all */
+            return MSCCLPP_ERR_TIMEOUT;
+        }
+        mscclpp_report_deadline(group->oob.label, call, group->members[group->rank], group->timeout, late,
+                                group->checks_calls);
+        return MSCCLPP_ERR_TIMEOUT;
     }
     if (!wait->has_warned && group->warn_after > 0 && waited >= group->warn_after) {
-        if (!may_name_late(wait, MSCCLPP_INQUIRY_WARNING, now, late, sizeof(late))) {
+        if (!may_name_late(wait, false, now, late, sizeof(late))) {
             return MSCCLPP_OK;
         }
         wait->has_warned = true;
@@ -358,39 +427,13 @@ void mscclpp_group_progress(const mscclpp_group_t *group)
     }
 }
 
-/*
- * Moves the start of the wait, and that of the call's first one, if the application stayed away from the runtime: only
- * AWAY_MAX of that time counts.
- */
+/* Moves the start of the wait if the application stayed away from the runtime: only AWAY_MAX of that time counts. */
 static void discount_time_away(mscclpp_group_wait_t *wait, double now)
 {
     if (wait->started > 0 && wait->last_turn > 0 && now - wait->last_turn > AWAY_MAX) {
         wait->started += now - wait->last_turn - AWAY_MAX;
-        wait->group->since += now - wait->last_turn - AWAY_MAX;
     }
     wait->last_turn = now;
-}
-
-/* Gives a sign of life if the wait is for something that the board does not show. */
-static void show_sign(const mscclpp_group_wait_t *wait, double now)
-{
-    if (wait->words == NULL) {
-        mscclpp_group_show_waiting(wait->group, now);
-    }
-}
-
-/* Stores when the wait began, which may be the first one of its call. */
-static void begin_clock(mscclpp_group_wait_t *wait, double now)
-{
-    mscclpp_group_t *group = wait->group;
-
-    wait->started = now;
-    wait->next_check = now + CHECK_PERIOD;
-    if (group->since <= 0 || group->since_call != group->call) {
-        group->since = now;
-        group->since_call = group->call;
-    }
-    show_sign(wait, now);
 }
 
 /*
@@ -425,14 +468,14 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
         discount_time_away(wait, now);
     }
     if (wait->started <= 0) {
-        begin_clock(wait, now);
+        wait->started = now;
+        wait->next_check = now + CHECK_PERIOD;
         return MSCCLPP_OK;
     }
     if (now < wait->next_check) {
         return MSCCLPP_OK;
     }
     wait->next_check = now + CHECK_PERIOD;
-    show_sign(wait, now);
     if (wait->awaits_votes) {
         mscclpp_board_store(&group->board[group->rank].absent, mscclpp_group_missing_votes(group));
     } else if (group->find_absent != NULL) {
@@ -444,7 +487,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
         mscclpp_group_tell_waiting(group);
     }
     if (group->spans) {
-        mscclpp_group_say_waiting(group, mscclpp_group_first_late(wait, now));
+        mscclpp_group_say_waiting(group, first_late_rank(wait));
     }
     mscclpp_group_read_notices(group, &failed_notice, &host_notice);
     status = check_mixture(wait, &host_notice);
@@ -461,14 +504,6 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
         status = check_clock(wait, now);
     }
     return status;
-}
-
-/* A short wait has read no clock, and so given no sign. */
-void mscclpp_group_wait_end(mscclpp_group_wait_t *wait)
-{
-    if (wait->started > 0) {
-        mscclpp_group_hide_waiting(wait->group);
-    }
 }
 
 /*

@@ -132,7 +132,6 @@ static mscclpp_status_t await_copies(const engines_t *engines)
             }
         }
     }
-    mscclpp_group_wait_end(&wait);
     return status;
 }
 

@@ -85,11 +85,3 @@ plant area-old-remote area "$channel" "$channel" 's/channel->params\.remote = re
 plant area-old-region area "$channel" "$channel" 's/channel->params\.region = region;/(void)region;/'
 plant area-old-stores area mca/common/fabric/area.c mca/common/fabric/area.c \
     's/mscclpp_fabric_choose_packet_mover\(fabric, false\);/;/'
-# Ranks that die. All ranks of the other nodes search at once; a rank is not named that died after it had come; and a
-# call takes several deadlines.
-inquiry=mca/common/group/inquiry.c
-plant dead-all-search dead_node "$inquiry" "$inquiry" 's/\(!inquiry->has_begun && yields_search\(group\)\)/false/'
-plant dead-not-silent dead_silent mca/common/group/late.c mca/common/group/late.c \
-    's/mscclpp_group_is_silent\(group, rank, now\)/false/;s/late >= 0 && group->ctrl != NULL \?/false ?/'
-plant dead-each-wait dead_meeting mca/common/group/wait.c mca/common/group/wait.c \
-    's/now - group->since >= group->timeout/false/'

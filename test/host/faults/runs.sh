@@ -99,18 +99,6 @@ run_leases() {
     run test_leases --timeout "$deadline" many
 }
 
-run_dead_node() {
-    run test_dead_nodes 1
-}
-
-run_dead_silent() {
-    run test_dead_nodes 2
-}
-
-run_dead_meeting() {
-    run test_dead_nodes 4
-}
-
 run_leases_nodes() {
     run test_leases --timeout "$deadline" nodes
 }
