@@ -58,9 +58,8 @@ typedef struct {
 
     /*
      * Makes the exchange `ahead`, and then gathers as `allgather` does, so that one wait for all ranks is enough.
-     * `sendbuf` is read after ahead->complete, so it must lie outside of recvbuf. Other ranks may call `allgather` at
-     * the same time, or pass another id. Then the exchange ends with MSCCLPP_ERR_PEER on some ranks, and the all-gather
-     * goes on. May be NULL.
+     * `sendbuf` is read after ahead->complete. Other ranks may call `allgather` at the same time, or pass another id.
+     * Then the exchange ends with MSCCLPP_ERR_PEER on some ranks, and the all-gather goes on. May be NULL.
      */
     mscclpp_status_t (*exchange_and_gather)(void *context, const mscclpp_oob_ahead_t *ahead, const void *sendbuf,
                                             void *recvbuf, size_t length);

@@ -8,9 +8,6 @@
  * nodes. The bases are large so that the tree has few levels: where ranks share processors, each level waits until its
  * ranks are scheduled.
  *
- * Messages of parts are packed (mca/common/oob/delta.h), because ranks say much the same. A rank sends on the message
- * from above as it has come.
- *
  * Late ranks are named as follows. A rank that has waited for a while asks the neighbours in the tree that it still
  * waits for. Every rank that is in the all-gather answers. A neighbour that does not answer is late. It is named by
  * the rank above it; rank 0, which has none above it, is named by rank 1. All other ranks wait in silence. At the
@@ -25,7 +22,6 @@
 
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
-#include "mca/common/oob/delta.h"
 
 /* So many ranks make a tree of one level. */
 #define TREE_FLAT 64
@@ -50,17 +46,24 @@ typedef struct {
     double asked_at; /* when it was asked, by mscclpp_now; 0: not yet */
 } neighbour_t;
 
+/* The message to the children: all ranks' parts. */
+typedef struct {
+    mca_coll_mscclpp_oob_header_t header;
+    char data[];
+} whole_t;
+
 /* The state of one all-gather on this rank. */
 typedef struct {
     mca_coll_mscclpp_gather_t *gather;
-    mca_coll_mscclpp_oob_message_t *whole; /* all ranks' parts, for the children; NULL: it has not come yet */
-    neighbour_t above;                     /* rank 0 has none, but 0 as its index */
+    whole_t *whole;    /* the parts that have come so far */
+    neighbour_t above; /* rank 0 has none, but 0 as its index */
     neighbour_t below[TREE_CHILDREN_MAX];
     int children;                                /* number of ranks in `below` */
     int missing;                                 /* children whose parts have not come */
+    bool has_own;                                /* this rank's own part is in `whole` */
     bool sent_up;                                /* the parts of this subtree have been sent to the rank above */
     bool told_end;                               /* the neighbours have been told that the all-gather has ended */
-    bool complete;                               /* all parts have come, and `whole` is on its way to the children */
+    bool complete;                               /* `whole` is complete, and is on its way to the children */
     double completed;                            /* when it became complete, by mscclpp_now */
     ompi_request_t *requests[TREE_CHILDREN_MAX]; /* sends of `whole`; NULL: not begun, or over */
 } tree_t;
@@ -162,22 +165,23 @@ static void tell_end(tree_t *tree, mscclpp_status_t status, int culprit, int sou
 }
 
 /*
- * Unpacks the parts of the ranks first .. end - 1 of the all-gather, which `from` has sent, to their places. Returns
- * MSCCLPP_ERR_PEER if the sender is unexpected (`from` is NULL), if it has sent its data before, or if the message does
- * not contain these parts.
+ * Copies the parts of the ranks first .. end - 1 of the all-gather, which `from` has sent, to their places. Returns
+ * MSCCLPP_ERR_PEER if the sender is unexpected (`from` is NULL), if it has sent its data before, or if the number of
+ * bytes is wrong.
  */
 static mscclpp_status_t accept_data(tree_t *tree, const mca_coll_mscclpp_oob_message_t *message, neighbour_t *from,
                                     int first, int end)
 {
     const mca_coll_mscclpp_gather_t *gather = tree->gather;
+    const size_t length = (size_t)(end - first) * gather->length;
 
-    if (from == NULL || from->done ||
-        !mscclpp_delta_unpack((const char *)message->data, message->header.length, (size_t)(end - first),
-                              gather->length, gather->recvbuf + (size_t)first * gather->length)) {
-        mscclpp_error("%s: rank %d sent %llu bytes that are not the set-up data of %d ranks; do all ranks load the "
-                      "same version?",
-                      gather->oob->label, message->peer, (unsigned long long)message->header.length, end - first);
+    if (from == NULL || from->done || message->header.length != length) {
+        mscclpp_error("%s: rank %d sent %llu bytes of set-up data instead of %zu; do all ranks load the same version?",
+                      gather->oob->label, message->peer, (unsigned long long)message->header.length, length);
         return MSCCLPP_ERR_PEER;
+    }
+    if (length > 0) {
+        memcpy(tree->whole->data + (size_t)first * gather->length, message->data, length);
     }
     from->done = true;
     return MSCCLPP_OK;
@@ -204,23 +208,9 @@ static mscclpp_status_t receive(tree_t *tree)
     if (MSCCLPP_OK == status && tree->sent_up && !tree->complete &&
         (message = mca_coll_mscclpp_oob_take(gather->oob, MCA_COLL_MSCCLPP_OOB_WHOLE, gather->number)) != NULL) {
         status = accept_data(tree, message, find_neighbour(tree, message->peer), 0, gather->count);
-        tree->whole = message;
+        free(message);
     }
     return status;
-}
-
-/* Packs the whole on rank 0, which has all parts and the memory for it. */
-static void pack_whole(tree_t *tree)
-{
-    const mca_coll_mscclpp_gather_t *gather = tree->gather;
-
-    tree->whole->header =
-        (mca_coll_mscclpp_oob_header_t){.magic = MCA_COLL_MSCCLPP_OOB_MAGIC,
-                                        .kind = MCA_COLL_MSCCLPP_OOB_WHOLE,
-                                        .number = gather->number,
-                                        .call = gather->oob->module->current_call,
-                                        .length = mscclpp_delta_pack(gather->recvbuf, (size_t)gather->count,
-                                                                     gather->length, (char *)tree->whole->data)};
 }
 
 /*
@@ -231,12 +221,8 @@ static void pack_whole(tree_t *tree)
 static mscclpp_status_t send_down(tree_t *tree)
 {
     mca_coll_mscclpp_oob_t *oob = tree->gather->oob;
-    size_t size;
+    const size_t size = sizeof(tree->whole->header) + tree->whole->header.length;
 
-    if (0 == tree->gather->self) {
-        pack_whole(tree);
-    }
-    size = sizeof(tree->whole->header) + tree->whole->header.length;
     tree->complete = true;
     tree->completed = mscclpp_now();
     for (int i = tree->children - 1; i >= 0; --i) {
@@ -252,22 +238,15 @@ static mscclpp_status_t send_down(tree_t *tree)
     return MSCCLPP_OK;
 }
 
-/* Sends the parts of this rank's subtree to the rank above. Returns MSCCLPP_ERR_NO_MEMORY with nothing sent. */
+/* Sends the parts of this rank's subtree to the rank above. */
 static mscclpp_status_t send_up(tree_t *tree)
 {
     const mca_coll_mscclpp_gather_t *gather = tree->gather;
-    const size_t count = (size_t)(subtree_end(gather, gather->self) - gather->self);
-    char *packed = malloc(mscclpp_delta_max(count, gather->length) + 1);
-    mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
+    const size_t offset = (size_t)gather->self * gather->length;
+    const size_t length = (size_t)(subtree_end(gather, gather->self) - gather->self) * gather->length;
 
     tree->sent_up = true;
-    if (packed != NULL) {
-        const size_t length =
-            mscclpp_delta_pack(gather->recvbuf + (size_t)gather->self * gather->length, count, gather->length, packed);
-        status = post(tree, &tree->above, MCA_COLL_MSCCLPP_OOB_GATHER, packed, length);
-    }
-    free(packed);
-    return status;
+    return post(tree, &tree->above, MCA_COLL_MSCCLPP_OOB_GATHER, tree->whole->data + offset, length);
 }
 
 /* Frees the requests of the sends of the whole that are complete. Returns true if none is left. */
@@ -347,6 +326,19 @@ static mscclpp_status_t look_for_end(tree_t *tree)
     return status;
 }
 
+/* Puts this rank's part in its place once it is ready. Only then are parts sent on. */
+static void add_own_part(tree_t *tree)
+{
+    const mca_coll_mscclpp_gather_t *gather = tree->gather;
+
+    if (gather->is_ready && !tree->has_own) {
+        if (gather->length > 0) {
+            memcpy(tree->whole->data + (size_t)gather->self * gather->length, gather->sendbuf, gather->length);
+        }
+        tree->has_own = true;
+    }
+}
+
 /* Tells a neighbour to hurry, unless it has told this rank. Without memory, by a message that needs none. */
 static void tell_hurry(tree_t *tree, const neighbour_t *to, int source)
 {
@@ -388,13 +380,13 @@ static mscclpp_status_t tree_step(void *state)
 
     if (MSCCLPP_OK == status) {
         look_ahead(tree);
+        add_own_part(tree);
         status = receive(tree);
     }
-    if (MSCCLPP_OK == status && 0 == tree->missing && tree->gather->is_ready && 0 != tree->gather->self &&
-        !tree->sent_up) {
+    if (MSCCLPP_OK == status && 0 == tree->missing && tree->has_own && 0 != tree->gather->self && !tree->sent_up) {
         status = send_up(tree);
     }
-    if (MSCCLPP_OK == status && !tree->complete && 0 == tree->missing && tree->gather->is_ready &&
+    if (MSCCLPP_OK == status && !tree->complete && 0 == tree->missing && tree->has_own &&
         (0 == tree->gather->self || tree->above.done)) {
         status = send_down(tree);
     }
@@ -523,21 +515,24 @@ static mscclpp_status_t tree_watch(void *state)
 }
 
 /*
- * Collects the parts in the caller's recvbuf. Rank 0 takes the memory for `whole` before it receives any. Returns
- * MSCCLPP_ERR_NO_MEMORY, with no data sent, if there is no memory for that or for the message to the rank above; the
+ * Collects the parts in `whole`, which together with its header is also the message to the children. Returns
+ * MSCCLPP_ERR_NO_MEMORY, with no data sent, if there is no memory for `whole` or for the message to the rank above; the
  * caller then tells the other ranks.
  */
 mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
 {
-    tree_t tree = {.gather = gather};
+    const size_t length = (size_t)gather->count * gather->length;
+    tree_t tree = {.gather = gather, .whole = malloc(sizeof(*tree.whole) + length)};
     mscclpp_status_t status;
 
-    if (0 == gather->self) {
-        tree.whole = malloc(sizeof(*tree.whole) + mscclpp_delta_max((size_t)gather->count, gather->length));
-        if (tree.whole == NULL) {
-            return MSCCLPP_ERR_NO_MEMORY;
-        }
+    if (tree.whole == NULL) {
+        return MSCCLPP_ERR_NO_MEMORY;
     }
+    tree.whole->header = (mca_coll_mscclpp_oob_header_t){.magic = MCA_COLL_MSCCLPP_OOB_MAGIC,
+                                                         .kind = MCA_COLL_MSCCLPP_OOB_WHOLE,
+                                                         .number = gather->number,
+                                                         .call = gather->oob->module->current_call,
+                                                         .length = length};
     find_neighbours(&tree);
     status = mca_coll_mscclpp_gather_run(gather, &tree, tree_step, tree_watch);
     /* Without a message, the other ranks would wait until their deadline. */
@@ -545,6 +540,9 @@ mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
         mca_coll_mscclpp_oob_lock(gather->oob);
         tell_end(&tree, status, mca_coll_mscclpp_gather_rank(gather, gather->self), -1);
         pthread_mutex_unlock(&gather->oob->lock);
+    }
+    if (MSCCLPP_OK == status && length > 0) {
+        memcpy(gather->recvbuf, tree.whole->data, length);
     }
     if (settle_sends(&tree)) {
         free(tree.whole);
