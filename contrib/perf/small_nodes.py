@@ -59,7 +59,10 @@ def commands_of(build, count):
 
 
 def compare(options, count):
-    """Measures with `count` nodes, and prints a line for each row. Returns the largest ratio."""
+    """Measures with `count` nodes, and prints a line for each row. Returns the largest ratio.
+
+    What a call adds to a barrier may be nothing on a busy machine. Then there is no ratio, which counts as too large.
+    """
     collectives = options.coll.split(",")
     groups = ([coll for coll in collectives if coll in SYNCHRONISING], []), \
              ([coll for coll in collectives if coll not in SYNCHRONISING], ["--between", "barrier"])
@@ -79,8 +82,9 @@ def compare(options, count):
     print(f"{f'{count} nodes of one rank':44} {'ours, us':>10} {'other, us':>10} {'ratio':>8}")
     for key, ours in times_of_side[0].items():
         after, before = statistics.median(ours), statistics.median(times_of_side[1][key])
-        largest = max(largest, after / before)
-        print(f"{f'{size_text(key[3])} {key[0]}':44} {after:10.1f} {before:10.1f} {after / before:8.2f}")
+        ratio = after / before if before > 0 and after > 0 else float("inf")
+        largest = max(largest, ratio)
+        print(f"{f'{size_text(key[3])} {key[0]}':44} {after:10.1f} {before:10.1f} {ratio:8.2f}")
     return largest
 
 
