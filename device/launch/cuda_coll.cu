@@ -8,6 +8,7 @@
 #include "device/kern/coll/packets.h"
 #include "device/kern/coll/strided.h"
 #include "device/kern/coll/tiles.h"
+#include "device/kern/coll/unsized.h"
 
 #include <cuda_runtime.h>
 
@@ -61,10 +62,21 @@ static __global__ void __launch_bounds__(THREADS)
                                      (int)args.coll.common.op, MSCCLPP_DEV_COLL_PACKET_BATCH);
 }
 
+static __global__ void __launch_bounds__(THREADS)
+    move_unsized_kernel(const __grid_constant__ mscclpp_dev_blocks_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_await_stream();
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_move_unsized(&ctx, &args);
+}
+
 static __global__ void __launch_bounds__(THREADS) tiles_kernel(const __grid_constant__ mscclpp_dev_blocks_args_t args)
 {
     mscclpp_dev_ctx_t ctx;
 
+    mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_coll_tiles(&ctx, &args, (int)args.coll.common.dtype, (int)args.coll.common.op);
 }
@@ -140,6 +152,8 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)combine_packets_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
         return (const void *)combine_blocks_kernel;
+    case MSCCLPP_KERNEL_COLL_MOVE_UNSIZED:
+        return (const void *)move_unsized_kernel;
     case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
         return (const void *)move_direct_kernel;
     case MSCCLPP_KERNEL_COLL_MOVE_STRIDED:

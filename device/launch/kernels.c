@@ -84,6 +84,7 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
         return sizeof(mscclpp_dev_coll_args_t);
     case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
     case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
+    case MSCCLPP_KERNEL_COLL_MOVE_UNSIZED:
     case MSCCLPP_KERNEL_COLL_TILES:
         return sizeof(mscclpp_dev_blocks_args_t);
     case MSCCLPP_KERNEL_COLL_MOVE_STRIDED:

@@ -20,6 +20,7 @@
 #include "device/kern/coll/packets.h"
 #include "device/kern/coll/strided.h"
 #include "device/kern/coll/tiles.h"
+#include "device/kern/coll/unsized.h"
 #include "device/kern/probe/channel_ring.h"
 #include "device/kern/probe/meet.h"
 #include "device/kern/linger.h"
@@ -127,6 +128,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
         mscclpp_dev_coll_combine_packets(ctx, args, args, false, dtype, op, MSCCLPP_DEV_COLL_PACKET_BATCH);
+        break;
+    case MSCCLPP_KERNEL_COLL_MOVE_UNSIZED:
+        mscclpp_dev_coll_move_unsized(ctx, args);
         break;
     case MSCCLPP_KERNEL_COLL_TILES:
         mscclpp_dev_coll_tiles(ctx, args, dtype, op);

@@ -75,7 +75,8 @@ typedef struct {
 typedef enum {
     MSCCLPP_DEV_SAME,   /* all blocks have the same size, and the lists are not used */
     MSCCLPP_DEV_VARIED, /* all ranks know the size of the largest block */
-    MSCCLPP_DEV_UNSIZED /* only the two ends of a pair know its block; kernels find the largest. For tiles only */
+    MSCCLPP_DEV_UNSIZED /* only the two ends of a pair know its block; the kernel finds the largest
+                           (kern/coll/unsized.h) */
 } mscclpp_dev_varied_t;
 
 /*
@@ -86,6 +87,8 @@ typedef struct {
     mscclpp_dev_coll_args_t coll;
     uint64_t largest_block;                          /* size of the largest block on any rank, bytes; equal on all
                                                ranks. With MSCCLPP_DEV_UNSIZED, on this rank. */
+    uint64_t packets_max;                            /* UNSIZED: larger blocks go through tiles, bytes; equal on all
+                                                        ranks, and less than a slot of the packet area */
     uint32_t varied;                                 /* mscclpp_dev_varied_t */
     mscclpp_dev_block_t send[MSCCLPP_DEV_MAX_RANKS]; /* the block for each rank, in `in` */
     mscclpp_dev_block_t recv[MSCCLPP_DEV_MAX_RANKS]; /* the block from each rank, in `out`; this rank's entry is the

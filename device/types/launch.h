@@ -279,6 +279,7 @@ typedef enum {
     MSCCLPP_KERNEL_COLL_COMBINE_PACKETS,     /* args: mscclpp_dev_coll_args_t */
     MSCCLPP_KERNEL_COLL_MOVE_BLOCKS,         /* args: mscclpp_dev_blocks_args_t; packets */
     MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS,      /* args: mscclpp_dev_blocks_args_t; packets */
+    MSCCLPP_KERNEL_COLL_MOVE_UNSIZED,        /* args: mscclpp_dev_blocks_args_t; packets, then tiles */
     MSCCLPP_KERNEL_COLL_TILES,               /* args: mscclpp_dev_blocks_args_t */
     MSCCLPP_KERNEL_COLL_MOVE_DIRECT,         /* args: mscclpp_dev_direct_args_t */
     MSCCLPP_KERNEL_COLL_COMBINE_DIRECT,      /* args: mscclpp_dev_direct_args_t */

@@ -16,8 +16,10 @@ queues_plan() {
 cases_plans() {
     local n folder=$scratch/plans name plan plan_nodes=() index mapped=2
     few || mapped=3
-    # Plans put from the device's memory, which shared memory of the host cannot take the place of.
-    [ "$MSCCLPP_TEST_DEVICE" = host ] || plan_nodes=(--mca coll_mscclpp_transport cuda_ipc)
+    # Plans put from the device's memory, which shared memory of the host cannot take the place of. The proxy copies
+    # while the kernel runs, and needs a hardware queue for that, of which MPS gives fewer by itself.
+    [ "$MSCCLPP_TEST_DEVICE" = host ] ||
+        plan_nodes=(-x CUDA_DEVICE_MAX_CONNECTIONS=8 --mca coll_mscclpp_transport cuda_ipc)
     if [ "${patterns[0]:-}" != --list ]; then
         grep -aqs yajl_parse "$component_dir/mca_coll_mscclpp.so" || {
             skip "plans" "built without yajl, which reads plans"

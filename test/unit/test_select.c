@@ -466,7 +466,7 @@ static void test_table(void)
     } one_gpu[] = {{2, 256, "oneshot_put"}, {3, 128, "twophase"}, {4, 128, "twophase"}, {5, 64, "zerocopy"},
                    {8, 64, "zerocopy"},     {9, 8, "zerocopy"},   {64, 8, "zerocopy"}};
     /* KiB, from 2 ranks on */
-    static const uint64_t oneshot_max[] = {256, 256, 128, 64, 32, 32, 32, 8};
+    static const uint64_t oneshot_max[] = {512, 256, 128, 64, 32, 32, 32, 8};
     static const uint64_t twophase_max[] = {512, 768, 1024, 512, 512, 512, 512, 256};
     mscclpp_protocol_t protocol;
     mscclpp_layout_t layout;
@@ -482,9 +482,9 @@ static void test_table(void)
     for (input.nranks = 2; input.nranks <= 9; ++input.nranks) {
         uint64_t bytes = oneshot_max[input.nranks - 2] * KIB;
         CHECK_TEXT(selected(&input, bytes), "oneshot");
-        CHECK_TEXT(selected(&input, bytes + 1), "twophase");
+        CHECK_TEXT(selected(&input, bytes + 1), input.nranks == 2 ? "oneshot_put" : "twophase");
         bytes = twophase_max[input.nranks - 2] * KIB;
-        CHECK_TEXT(selected(&input, bytes), "twophase");
+        CHECK_TEXT(selected(&input, bytes), input.nranks == 2 ? "oneshot" : "twophase");
         CHECK_TEXT(selected(&input, bytes + 1), input.nranks == 2 ? "oneshot_put" : "zerocopy");
     }
     /* On one GPU; up to 2 ranks put what is too large for packets. */
@@ -513,8 +513,8 @@ static void test_table(void)
 /* LL128: where links can, in the format that was asked for, and from the size on that the table or the user says. */
 static void test_ll128(void)
 {
-    static const uint64_t lines_min[] = {1024, 768, 1024, 512, 512, 512, 512, 256};
-    static const uint64_t lines_max[] = {2048, 32768, 8192, 1024, 1024, 1024, 1024, 512};
+    static const uint64_t lines_min[] = {768, 1024, 512, 512, 512, 512, 256};
+    static const uint64_t lines_max[] = {32768, 8192, 1024, 1024, 1024, 1024, 512};
     mscclpp_protocol_t protocol;
     mscclpp_layout_t layout;
     mscclpp_select_input_t input;
@@ -527,20 +527,20 @@ static void test_ll128(void)
     input.layout = &layout;
     input.block_limit = 100;
     input.ll128 = true;
-    for (input.nranks = 2; input.nranks <= 9; ++input.nranks) {
-        const uint64_t bytes = lines_max[input.nranks - 2] * KIB;
+    input.nranks = 2; /* only where the user asks for it */
+    CHECK_TEXT(selected(&input, 1024 * KIB), "oneshot_put");
+    protocol.packet_width = 128;
+    CHECK_TEXT(selected(&input, 2048 * KIB), "twophase");
+    protocol.packet_width = 0;
+    for (input.nranks = 3; input.nranks <= 9; ++input.nranks) {
+        const uint64_t bytes = lines_max[input.nranks - 3] * KIB;
 
-        /* With 2 ranks those calls alone that no lingering kernel could serve. */
-        input.queued = false;
-        CHECK_TEXT(selected(&input, bytes), input.nranks == 2 ? "oneshot_put" : "twophase");
-        CHECK(mscclpp_select_ll128(&input) == (input.nranks > 2));
-        input.queued = true;
         CHECK_TEXT(selected(&input, bytes), "twophase");
         CHECK(mscclpp_select_ll128(&input));
-        CHECK_TEXT(selected(&input, bytes + 1), input.nranks == 2 ? "oneshot_put" : "zerocopy");
-        input.bytes = lines_min[input.nranks - 2] * KIB;
+        CHECK_TEXT(selected(&input, bytes + 1), "zerocopy");
+        input.bytes = lines_min[input.nranks - 3] * KIB;
         CHECK(mscclpp_select_ll128(&input));
-        input.bytes = lines_min[input.nranks - 2] * KIB - 1;
+        input.bytes = lines_min[input.nranks - 3] * KIB - 1;
         CHECK(!mscclpp_select_ll128(&input));
         input.bytes = bytes;
         protocol.packet_width = 16;
@@ -557,7 +557,7 @@ static void test_ll128(void)
         protocol.lines_min = 0;
     }
     /* Of a size, a grid for each format: all in one epoch, with the units that it carries. */
-    input.nranks = 2;
+    input.nranks = 4;
     input.bytes = 1024 * KIB;
     CHECK(mscclpp_select_shape(&input, &mscclpp_algo_allreduce_twophase, &choice) == MSCCLPP_OK);
     CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128);

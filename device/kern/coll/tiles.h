@@ -21,6 +21,7 @@ typedef struct {
     const mscclpp_dev_blocks_args_t *blocks; /* NULL: all blocks have the same size */
     uint64_t tile;                           /* bytes of a tile */
     uint64_t begin;                          /* offset in each block of data where this turn's tile begins, bytes */
+    uint64_t skipped;                        /* blocks of up to so many bytes do not go through tiles */
     uint32_t half;                           /* which of the two tiles this turn uses: 0 or 1 */
 } mscclpp_dev_coll_turn_t;
 
@@ -35,10 +36,14 @@ MSCCLPP_DEV mscclpp_dev_coll_turn_t mscclpp_dev_coll_next_turn(const mscclpp_dev
     return next;
 }
 
-/* Returns the part of a block that this turn moves. It has 0 bytes if the block ends before the turn's tile. */
+/*
+ * Returns the part of a block that this turn moves. It has 0 bytes if the block ends before the turn's tile, or if it
+ * does not go through tiles.
+ */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_cut(const mscclpp_dev_coll_turn_t *turn, mscclpp_dev_block_t block)
 {
-    const uint64_t bytes_left = block.bytes > turn->begin ? block.bytes - turn->begin : 0;
+    const uint64_t bytes_left =
+        block.bytes > turn->begin && block.bytes > turn->skipped ? block.bytes - turn->begin : 0;
 
     block.offset += turn->begin;
     block.bytes = bytes_left < turn->tile ? bytes_left : turn->tile;
@@ -217,72 +222,46 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
 }
 
 /*
- * Returns the size of the largest block of all ranks, so that all ranks take the same number of turns. `largest` is
- * the size of this rank's largest block. Passes one more barrier, which is added to *barriers. If the barrier fails,
- * sets ctx->failed, and the value must not be used. The sizes are stored in the tiles of the second turn, which no
- * rank writes before all ranks have entered the barrier of the first turn. Called by all threads.
+ * Prepares this block's turns, and sets its first one. `blocks` is NULL if all blocks have the same size. `skipped` is
+ * that of mscclpp_dev_coll_turn_t.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_coll_find_largest(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_turn_t *turn,
-                                                   uint64_t largest, uint64_t *barriers)
+MSCCLPP_DEV void mscclpp_dev_coll_first_turn(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_turn_t *turn,
+                                             const mscclpp_dev_coll_args_t *coll,
+                                             const mscclpp_dev_blocks_args_t *blocks, uint64_t skipped)
 {
-    const mscclpp_dev_args_t *args = &turn->coll->common;
-    uint32_t i;
-
-    turn->half = 1;
-    for (i = 1 + ctx->tid; i < args->nranks; i += ctx->nthreads) {
-        *(uint64_t *)(void *)mscclpp_dev_coll_tile(ctx, turn, mscclpp_dev_coll_next(args, i), args->rank) = largest;
-    }
-    mscclpp_dev_barrier(ctx, args, ++*barriers);
-    for (i = 1; i < args->nranks && !ctx->failed; ++i) {
-        const uint64_t peer_largest = *(const uint64_t *)(const void *)mscclpp_dev_coll_tile(
-            ctx, turn, args->rank, mscclpp_dev_coll_next(args, i));
-
-        largest = peer_largest > largest ? peer_largest : largest;
-    }
+    turn->coll = coll;
+    turn->blocks = blocks;
+    turn->tile = MSCCLPP_DEV_COLL_TILE(coll->common.bulk_size, ctx->nblocks, coll->common.nranks);
+    turn->begin = ctx->block * turn->tile;
     turn->half = 0;
-    return largest;
+    turn->skipped = skipped;
 }
 
 /*
- * Runs the kernel: in each turn, passes a barrier, stores the data of the next turn into the peers' tiles, and moves or
- * combines the data in this rank's tiles. Blocks of the grid may have different numbers of turns, but blocks of the
- * same number have the same number of turns on all ranks. After a failure no further turn begins, and the output is
- * incomplete.
+ * Moves or combines the blocks, turn by turn: passes a barrier, stores the data of the next turn into the peers' tiles,
+ * and takes those in this rank's tiles. `largest` is the size of the largest block of all ranks. Blocks of the grid may
+ * have different numbers of turns, but blocks of the same number have the same number of turns on all ranks. Adds the
+ * barriers to *barriers. All ranks must have ended earlier use of the bulk area. After a failure no further turn
+ * begins, and the output is incomplete.
  */
-MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_blocks_args_t *args, int dtype,
-                                        int op)
+MSCCLPP_DEV void mscclpp_dev_coll_take_turns(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_turn_t turn, uint64_t largest,
+                                             bool combines, int dtype, int op, uint64_t *barriers)
 {
-    const mscclpp_dev_coll_args_t *coll = &args->coll;
+    const mscclpp_dev_coll_args_t *coll = turn.coll;
     const mscclpp_dev_args_t *common = &coll->common;
-    const mscclpp_dev_blocks_args_t *blocks = args->varied != MSCCLPP_DEV_SAME ? args : NULL;
-    const bool combines = MSCCLPP_DEV_COMBINES(coll->pattern);
-    const uint64_t result_bytes = combines ? mscclpp_dev_coll_result_bytes(coll, blocks) : 0;
+    const uint64_t result_bytes = combines ? mscclpp_dev_coll_result_bytes(coll, turn.blocks) : 0;
     /* A scan combines the operands of lower ranks. Other patterns combine those of all ranks. */
     const uint32_t end = coll->pattern == MSCCLPP_DEV_SCAN     ? common->rank + 1
                          : coll->pattern == MSCCLPP_DEV_EXSCAN ? common->rank
                                                                : common->nranks;
-    const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
-    const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
-    const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, common);
-    uint64_t barriers = barriers_before, largest = args->largest_block;
-    mscclpp_dev_coll_turn_t turn, next;
+    mscclpp_dev_coll_turn_t next;
 
-    mscclpp_dev_enter(ctx, common);
-    turn.coll = coll;
-    turn.blocks = blocks;
-    turn.tile = MSCCLPP_DEV_COLL_TILE(common->bulk_size, ctx->nblocks, common->nranks);
-    turn.half = 0;
-    mscclpp_dev_barrier(ctx, common, ++barriers);
-    if (args->varied == MSCCLPP_DEV_UNSIZED) {
-        largest = mscclpp_dev_coll_find_largest(ctx, &turn, largest, &barriers);
-    }
-    turn.begin = ctx->block * turn.tile;
     if (turn.begin < largest && !ctx->failed) {
         mscclpp_dev_coll_give(ctx, &turn);
     }
     for (; turn.begin < largest && !ctx->failed; turn = next) {
         next = mscclpp_dev_coll_next_turn(ctx, &turn);
-        mscclpp_dev_barrier(ctx, common, ++barriers);
+        mscclpp_dev_barrier(ctx, common, ++*barriers);
         if (!ctx->failed && next.begin < largest) {
             mscclpp_dev_coll_give(ctx, &next);
         }
@@ -292,6 +271,26 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
             mscclpp_dev_coll_take(ctx, &turn);
         }
     }
+}
+
+/* Runs the kernel. All ranks know the size of the largest block. */
+MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_blocks_args_t *args, int dtype,
+                                        int op)
+{
+    const mscclpp_dev_coll_args_t *coll = &args->coll;
+    const mscclpp_dev_args_t *common = &coll->common;
+    const mscclpp_dev_blocks_args_t *blocks = args->varied != MSCCLPP_DEV_SAME ? args : NULL;
+    const bool combines = MSCCLPP_DEV_COMBINES(coll->pattern);
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
+    const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
+    const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, common);
+    uint64_t barriers = barriers_before;
+    mscclpp_dev_coll_turn_t turn;
+
+    mscclpp_dev_enter(ctx, common);
+    mscclpp_dev_coll_first_turn(ctx, &turn, coll, blocks, 0);
+    mscclpp_dev_barrier(ctx, common, ++barriers);
+    mscclpp_dev_coll_take_turns(ctx, turn, args->largest_block, combines, dtype, op, &barriers);
     /* The own block comes last, because no peer waits for it. */
     if (!combines && !ctx->failed) {
         mscclpp_dev_coll_copy_own(ctx, coll, blocks);

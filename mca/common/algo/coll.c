@@ -160,6 +160,33 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint
 }
 
 /*
+ * Chooses the grid of the kernel that finds out the sizes of blocks on the device, and the largest block that it moves
+ * as packets: none if `by_tiles` is set. Returns false if the scratch has no room for tiles, or for a slot's head;
+ * *choice is changed even then.
+ */
+static bool shape_unsized(const mscclpp_select_input_t *input, bool by_tiles, mscclpp_coll_choice_t *choice)
+{
+    const uint64_t capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(input->layout->packet_half, input->nranks);
+    const uint64_t peers = input->nranks > 1 ? input->nranks - 1 : 1;
+    const uint64_t most = find_thresholds(input)->packets_max / peers;
+
+    choice->algo = MSCCLPP_COLL_BY_SCRATCH;
+    if (capacity == 0 || !shape_scratch(input, UNSIZED_BLOCK, choice)) {
+        return false;
+    }
+    choice->kernel = MSCCLPP_KERNEL_COLL_MOVE_UNSIZED;
+    choice->epochs = 1;
+    choice->packets_max = (capacity - 1) * MSCCLPP_DEV_UNIT; /* a slot begins with the head, of one unit */
+    if (most < choice->packets_max) {
+        choice->packets_max = most;
+    }
+    if (by_tiles) {
+        choice->packets_max = 0;
+    }
+    return true;
+}
+
+/*
  * Returns the algorithm that the rules name for the call; MSCCLPP_COLL_AUTO: they name none. A rule that names a plan
  * counts as none, because the call gets here only if that plan does not serve it.
  */
@@ -234,9 +261,8 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         return mscclpp_coll_select_between(input, coll, block_bytes, varied, algo, choice_p);
     }
     if (input->is_size_unknown) {
-        /* Only the kernel with tiles finds out the size of the message on the device. */
-        return shape(input, coll, UNSIZED_BLOCK, varied, MSCCLPP_COLL_BY_SCRATCH, choice_p) ? MSCCLPP_OK
-                                                                                            : MSCCLPP_ERR_NOT_SUPPORTED;
+        return shape_unsized(input, forced == MSCCLPP_COLL_BY_SCRATCH, choice_p) ? MSCCLPP_OK
+                                                                                 : MSCCLPP_ERR_NOT_SUPPORTED;
     }
     /* A parameter that names an algorithm between nodes does not affect calls within one node. */
     if (forced == MSCCLPP_COLL_AUTO || forced >= MSCCLPP_COLL_BY_LAST) {

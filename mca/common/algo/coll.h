@@ -150,10 +150,11 @@ typedef struct {
     mscclpp_dev_kernel_t kernel; /* not set for copy engines */
     uint32_t nblocks;
     uint32_t nthreads;
-    uint64_t epochs; /* number of epochs (packet flags) that the kernel uses */
-    uint64_t tile;   /* between nodes, without packets: size in bytes of a tile (mscclpp_dev_coll_nodes_args_t) */
-    uint32_t radix;  /* radix of rounds between nodes; 0: the call has no rounds */
-    bool prefixes;   /* a scan in rounds, whose nodes send combined operands (device/types/coll_nodes.h) */
+    uint64_t epochs;      /* number of epochs (packet flags) that the kernel uses */
+    uint64_t packets_max; /* MSCCLPP_KERNEL_COLL_MOVE_UNSIZED: the largest block that goes as packets, bytes */
+    uint64_t tile;        /* between nodes, without packets: size in bytes of a tile (mscclpp_dev_coll_nodes_args_t) */
+    uint32_t radix;       /* radix of rounds between nodes; 0: the call has no rounds */
+    bool prefixes;        /* a scan in rounds, whose nodes send combined operands (device/types/coll_nodes.h) */
     mscclpp_dev_nodes_pattern_t exchange; /* pattern of tiles between nodes: DIRECT, WINDOWS, RING, HALVING, TREES */
 } mscclpp_coll_choice_t;
 

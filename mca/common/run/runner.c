@@ -64,6 +64,16 @@ void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args
     memcpy(args->scratch, runner->peer_scratch, sizeof(args->scratch[0]) * (size_t)runner->group->size);
 }
 
+/*
+ * The next kernel of the stream may start early only if the GPU certainly has multiprocessors for both. In graphs it
+ * may not, because their edges let a kernel start only after the one before it has ended.
+ */
+mscclpp_dev_release_t mscclpp_runner_queued_release(const mscclpp_runner_t *runner)
+{
+    return runner->group->meet_first || runner->shares_gpu || runner->is_recording ? MSCCLPP_DEV_RELEASE_DEVICE
+                                                                                   : MSCCLPP_DEV_RELEASE_STREAM;
+}
+
 bool mscclpp_runner_has_ended(const mscclpp_runner_t *runner)
 {
     return mscclpp_mailbox_all_ended(runner->mailbox, runner->reporting_blocks, runner->launches);

@@ -124,6 +124,12 @@ mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner);
  */
 uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner);
 
+/*
+ * Returns the release of a queued kernel that stores only in this rank's results, or meets the peers after it has
+ * stored in theirs. runner->is_recording must be set for the call.
+ */
+mscclpp_dev_release_t mscclpp_runner_queued_release(const mscclpp_runner_t *runner);
+
 /* Fills in the kernel arguments that all calls share. The caller sets the buffers, size, type and operation. */
 void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args);
 

@@ -83,7 +83,7 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
         common->release = (uint32_t)task->release;
     }
     if (task->queued) {
-        common->release = MSCCLPP_DEV_RELEASE_DEVICE;
+        common->release = mscclpp_runner_queued_release(&task->team->runner);
         common->epochs = (uint32_t)task->choice.epochs;
         common->epoch_limit = (uint32_t)task->team->protocol.epoch_limit;
     }
@@ -91,9 +91,10 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     blocks->coll.root = (uint32_t)task->root;
     blocks->coll.in_place = task->in_place;
     blocks->largest_block = task->largest;
-    blocks->varied = !task->args->varied                    ? MSCCLPP_DEV_SAME
-                     : task->queued && !task->knows_largest ? MSCCLPP_DEV_UNSIZED
-                                                            : MSCCLPP_DEV_VARIED;
+    blocks->packets_max = task->choice.packets_max;
+    blocks->varied = !task->args->varied                                       ? MSCCLPP_DEV_SAME
+                     : task->choice.kernel == MSCCLPP_KERNEL_COLL_MOVE_UNSIZED ? MSCCLPP_DEV_UNSIZED
+                                                                               : MSCCLPP_DEV_VARIED;
     for (peer = 0; peer < task->team->group.size && task->args->varied; ++peer) {
         blocks->send[peer] = mscclpp_coll_send_block(task, peer);
         blocks->recv[peer] = mscclpp_coll_recv_block(task, peer);

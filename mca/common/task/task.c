@@ -460,14 +460,8 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     begin_task(&task, team, args, stream);
     task.in = args->sendbuf;
     task.out = args->recvbuf;
-    /*
-     * The next kernel of the stream may start early only if the GPU certainly has multiprocessors for both. In graphs
-     * it may not, because their edges let a kernel start only after the one before it has ended.
-     */
     team->runner.is_recording = team->runner.serves_queue && team->runner.gpu->is_capturing(stream);
-    task.release = team->group.meet_first || team->runner.shares_gpu || team->runner.is_recording
-                       ? MSCCLPP_DEV_RELEASE_DEVICE
-                       : MSCCLPP_DEV_RELEASE_STREAM;
+    task.release = mscclpp_runner_queued_release(&team->runner);
     task.mapped = args->mapped;
     task.may_map = args->mapped != NULL ||
                    (args->may_wait && team->runner.is_recording && !team->group.gave_up && may_map_buffers(team));

@@ -5,8 +5,14 @@
 # Collectives other than all-reduce.
 coll=device/kern/coll
 plant coll-tiles-barrier collectives "$coll/tiles.h" "$launcher" \
-    's/^        mscclpp_dev_barrier\(ctx, common, \+\+barriers\);/++barriers;/'
+    's/^        mscclpp_dev_barrier\(ctx, common, \+\+\*barriers\);/++*barriers;/'
 plant coll-tiles-half collectives "$coll/tiles.h" "$launcher" 's/^    next\.half \^= 1;//'
+plant unsized-own-largest unsized "$coll/unsized.h" "$launcher" 's/has_large = has_large \|\| largest > packets_max;//'
+plant unsized-turns unsized "$coll/unsized.h" "$launcher" \
+    's/largest = peer_largest > largest \? peer_largest : largest;//'
+plant unsized-head unsized "$coll/unsized.h" "$launcher" 's/(COLL_HEAD_UNITS) 1$/\1 0/'
+plant unsized-twice unsized "$coll/unsized.h" "$launcher" \
+    's/coll, args, args->packets_max\);/coll, args, 0);/'
 plant coll-direct-begin collectives "$coll/direct.h" "$launcher" \
     's/^    mscclpp_dev_barrier\(ctx, common, barriers_before \+ 1\);//'
 plant coll-direct-end collectives "$coll/direct.h" "$launcher" \

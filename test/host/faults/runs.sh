@@ -43,6 +43,10 @@ run_fanout() {
     run test_fanout
 }
 
+run_unsized() {
+    run test_unsized --timeout "$deadline"
+}
+
 run_strided() {
     run test_strided --timeout "$deadline"
 }

@@ -6,6 +6,9 @@
 #define NEVER UINT64_MAX  /* a smallest message size that no message reaches */
 #define ALWAYS UINT64_MAX /* a largest message size that every message is below */
 
+/* The least bytes of a queued call for which mapped buffers pay off, with more than 2 ranks. An estimate. */
+#define MAPPED_MIN (1024 * KIB)
+
 /*
  * GPUs linked by NVLink. The values were measured with 2 H200, with 3 from 1 MiB on, and with 4. All others are
  * extrapolated.
@@ -14,6 +17,8 @@
  * (n - 1) / n messages, but waits for a second exchange. The two cost the same at a size proportional to n / ((n - 1)
  * (n - 2)), here rounded down to a power of two.
  *
+ * With 2 ranks both send the same bytes, and one-shot packets wait for one exchange only. Puts follow them.
+ *
  * LL128 carries a message in little more than half of the bytes, but takes more instructions, and so more blocks than
  * lingering kernels have. So it starts where LL16 ends. With 3 ranks, for which zero-copy has no special code, LL128
  * stays ahead of zero-copy until only the links count. With 4 ranks, it stays ahead until the lingering zero-copy
@@ -21,22 +26,23 @@
  *
  * Puts: two ranks send as much in one step as in two, so one-shot puts serve messages that are too large for packets.
  * Stores fill a link better than loads, and no rank waits at the beginning or at the end. Lingering kernels serve the
- * smaller of these messages, which they cannot do with LL128. Puts were not measured with more ranks.
+ * smaller of these messages. From 4 MiB on, the few blocks of a queued kernel move less by puts than from buffers that
+ * are mapped. Puts were not measured with more ranks.
  *
  * Copy engines fill links better still. Their reductions take 24 multiprocessors for a third of the time, and the
  * application keeps all others. But each call spends some 25 us on copies that begin and end. With more than two ranks,
  * they have not been measured since they work without flags.
  */
 static const mscclpp_thresholds_t cuda_thresholds[] = {
-    /* ranks, oneshot_max, twophase_max, put_max, engine_min, lines_min, lines_max, lines_queued */
-    {2, 256 * KIB, 512 * KIB, ALWAYS, 48 * 1024 * KIB, 1024 * KIB, 2048 * KIB, true},
-    {3, 256 * KIB, 768 * KIB, 0, NEVER, 768 * KIB, 32 * 1024 * KIB, false},
-    {4, 128 * KIB, 1024 * KIB, 0, NEVER, 1024 * KIB, 8 * 1024 * KIB, false},
-    {5, 64 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},
-    {6, 32 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},
-    {7, 32 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},
-    {8, 32 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},
-    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, 0, NEVER, 256 * KIB, 512 * KIB, false},
+    /* ranks, oneshot_max, twophase_max, put_max, engine_min, lines_min, lines_max, mapped_min */
+    {2, 512 * KIB, 512 * KIB, ALWAYS, 48 * 1024 * KIB, NEVER, 2048 * KIB, 4096 * KIB},
+    {3, 256 * KIB, 768 * KIB, 0, NEVER, 768 * KIB, 32 * 1024 * KIB, MAPPED_MIN},
+    {4, 128 * KIB, 1024 * KIB, 0, NEVER, 1024 * KIB, 8 * 1024 * KIB, MAPPED_MIN},
+    {5, 64 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, MAPPED_MIN},
+    {6, 32 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, MAPPED_MIN},
+    {7, 32 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, MAPPED_MIN},
+    {8, 32 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, MAPPED_MIN},
+    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, 0, NEVER, 256 * KIB, 512 * KIB, MAPPED_MIN},
 };
 
 /*
@@ -45,11 +51,11 @@ static const mscclpp_thresholds_t cuda_thresholds[] = {
  * barrier where zero-copy needs one. Measured with 2, 4 and 8 ranks on one H100 under MPS; the rest is extrapolated.
  */
 static const mscclpp_thresholds_t one_gpu_thresholds[] = {
-    /* ranks, oneshot_max, twophase_max, put_max, engine_min, lines_min, lines_max, lines_queued */
-    {2, 256 * KIB, 256 * KIB, 4 * 1024 * KIB, NEVER, NEVER, 256 * KIB, false},
-    {4, 128 * KIB, 512 * KIB, 0, NEVER, NEVER, 512 * KIB, false},
-    {8, 64 * KIB, 64 * KIB, 0, NEVER, NEVER, 64 * KIB, false},
-    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 8 * KIB, 0, NEVER, NEVER, 8 * KIB, false},
+    /* ranks, oneshot_max, twophase_max, put_max, engine_min, lines_min, lines_max, mapped_min */
+    {2, 256 * KIB, 256 * KIB, 4 * 1024 * KIB, NEVER, NEVER, 256 * KIB, NEVER},
+    {4, 128 * KIB, 512 * KIB, 0, NEVER, NEVER, 512 * KIB, NEVER},
+    {8, 64 * KIB, 64 * KIB, 0, NEVER, NEVER, 64 * KIB, NEVER},
+    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 8 * KIB, 0, NEVER, NEVER, 8 * KIB, NEVER},
 };
 
 /*
@@ -57,10 +63,10 @@ static const mscclpp_thresholds_t one_gpu_thresholds[] = {
  * algorithm is faster beyond some hundred bytes: five times at 4 KiB with 8 ranks on 2 processors.
  */
 static const mscclpp_thresholds_t twin_thresholds[] = {
-    /* ranks, oneshot_max, twophase_max, put_max, engine_min, lines_min, lines_max, lines_queued */
-    {2, 128, 128, 0, NEVER, NEVER, 4 * KIB, false},
-    {4, 512, 512, 0, NEVER, NEVER, 4 * KIB, false},
-    {MSCCLPP_DEV_MAX_RANKS, 128, 128, 0, NEVER, NEVER, 64 * KIB, false},
+    /* ranks, oneshot_max, twophase_max, put_max, engine_min, lines_min, lines_max, mapped_min */
+    {2, 128, 128, 0, NEVER, NEVER, 4 * KIB, 0},
+    {4, 512, 512, 0, NEVER, NEVER, 4 * KIB, 0},
+    {MSCCLPP_DEV_MAX_RANKS, 128, 128, 0, NEVER, NEVER, 64 * KIB, 0},
 };
 
 /*
@@ -75,9 +81,6 @@ static const mscclpp_thresholds_t twin_thresholds[] = {
  * was measured to be 2 to 12 % faster over UCX, and a quarter slower over shared memory, which has no links.
  */
 #define NODES_RING_NODES 4u
-
-/* The least bytes of a queued call on GPUs for which mapped buffers pay off. An estimate; not measured. */
-#define MAPPED_MIN (1024 * KIB)
 
 /* Each table ends with a row for MSCCLPP_DEV_MAX_RANKS, and a node has no more ranks, so there always is a row. */
 const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t *input)
@@ -107,7 +110,7 @@ bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
     if (protocol->packet_width != 0 || protocol->lines_min != 0) {
         return protocol->packet_width == 0 && input->bytes >= protocol->lines_min;
     }
-    return input->bytes >= thresholds->lines_min && (input->queued || !thresholds->lines_queued);
+    return input->bytes >= thresholds->lines_min;
 }
 
 /*
@@ -119,7 +122,7 @@ bool mscclpp_worth_mapping(const mscclpp_select_input_t *input)
     const mscclpp_protocol_t *protocol = input->protocol;
 
     return protocol->zerocopy != 0 && protocol->put_max == 0 && protocol->lines_min == 0 &&
-           protocol->packet_width == 0 && (input->on_twin || (!input->one_gpu && input->bytes >= MAPPED_MIN));
+           protocol->packet_width == 0 && input->bytes >= mscclpp_thresholds_find(input)->mapped_min;
 }
 
 bool mscclpp_worth_packets(const mscclpp_select_input_t *input)

@@ -10,7 +10,8 @@
 /*
  * One row of a table; sizes are in bytes. oneshot_max, twophase_max and put_max are the largest messages for the two
  * packet algorithms and for one-shot puts; engine_min is the smallest message for copy engines. If links deliver lines
- * of 128 bytes whole, two-phase packets are LL128 from lines_min on, and lines_max replaces twophase_max.
+ * of 128 bytes whole, two-phase packets are LL128 from lines_min on, and lines_max replaces twophase_max. mapped_min is
+ * the smallest message of a queued call for whose kernel mapped buffers pay off.
  */
 typedef struct {
     uint32_t ranks; /* the row is for at most this number of ranks */
@@ -20,7 +21,7 @@ typedef struct {
     uint64_t engine_min;
     uint64_t lines_min;
     uint64_t lines_max;
-    bool lines_queued; /* only queued calls use LL128 */
+    uint64_t mapped_min;
 } mscclpp_thresholds_t;
 
 /*
