@@ -90,8 +90,9 @@ run_script() {
 
 # Host programs that take the most time. With these first, the cores end together.
 longest=(test/host/test_enqueue test/host/test_stress test/host/test_allreduce test/host/test_collectives
-    test/host/test_coll_storm test/host/test_late_nodes test/host/test_nodes_faults test/host/test_linger
-    test/host/test_transport test/host/test_faults test/host/test_engines test/unit/test_transport_ucx_regions)
+    test/host/test_coll_storm test/host/test_dead test/host/test_late_nodes test/host/test_nodes_faults
+    test/host/test_linger test/host/test_transport test/host/test_faults test/host/test_engines
+    test/unit/test_transport_ucx_regions)
 
 # at_once: prints how many programs of the unit and host layers run at once: one more than there are cores, since some
 # wait for deadlines.

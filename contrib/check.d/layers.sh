@@ -80,7 +80,7 @@ layer_clang() {
     # What takes the most time, but for the matrix of all kernels, is tried as gcc compiles it, in main and under the
     # sanitizers.
     for program in stress enqueue faults linger transport nodes_faults engines port_channel coll_storm late_nodes \
-        queue early many; do
+        dead queue early many; do
         program=test/host/test_$program
         only_long "clang:$program" "gcc's compilations run it" || tests=${tests/$program /}
     done

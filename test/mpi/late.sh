@@ -54,12 +54,18 @@ cases_late() {
         "$bindir/test_late" timeout 5 first
     run_never_saying "late:name, as it is" $'\033\\[31m' 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
         "$bindir/test_late" timeout 5 later
-    if { wanted late:killed:first || wanted late:killed:later; } && ! lets_others_go_on; then
+    if { wanted late:killed:first || wanted late:killed:answered:tree || wanted late:killed:later; } &&
+        ! lets_others_go_on; then
         skip late:killed:first "this mpirun ends all ranks where one is killed"
+        skip late:killed:answered:tree "this mpirun ends all ranks where one is killed"
         skip late:killed:later "this mpirun ends all ranks where one is killed"
     else
         run_saying "late:killed:first" "$named" 60 -n 3 --enable-recovery "${forced[@]}" \
             --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5 first
+        # Rank 0 has told the others that it is in the set-up, and then is killed.
+        run_saying "late:killed:answered:tree" 'set-up.* did not end on rank 1 .*arrived: 0(;|$)' 60 -n 12 \
+            --enable-recovery "${forced[@]}" --mca coll_mscclpp_timeout 6 "$bindir/test_late" killed 12 waiting \
+            allreduce 0 3000 16 first
         run_saying "late:killed:later" 'all that are left have ended well' 60 -n 3 --enable-recovery "${forced[@]}" \
             --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5
     fi

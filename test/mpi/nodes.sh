@@ -302,7 +302,7 @@ cases_nodes_named() {
     run_logging "nodes:named:timeout:first:alltoallv" 2 "agreement.*${late}0(;|$)" 60 -n "$n" \
         -x MSCCLPP_TEST_REVERSED=1 "${nodes[@]}" --mca coll_mscclpp_timeout 2 \
         "$bindir/test_late" timeout 9 later alltoallv
-    for name in nodes:named:killed:{waiting,leader,shm,ucx}; do
+    for name in nodes:named:killed:{waiting,leader,answered,agreed,shm,ucx}; do
         if wanted "$name" && ! lets_others_go_on; then
             skip "$name" "this mpirun ends all ranks where one is killed"
             killed=0
@@ -316,6 +316,13 @@ cases_nodes_named() {
         "${waiting[@]}" 1 3000
     run_logging "nodes:named:killed:leader" 2 "agreement.* did not end on rank [12] .*${late}0, 3(;|$)" \
         "${waiting[@]}" 0 3000
+    # The late rank comes before the deadline, and the killed one has told that it waits. Some need it to end the
+    # agreement, or all have what they need, and wait for it in the call. A second deadline would end these after 22 s.
+    waiting=(90 -n 4 --enable-recovery "${nodes[@]}" --mca coll_mscclpp_transport shm --mca coll_mscclpp_timeout 12
+        "$bindir/test_late" killed 20 waiting alltoallv)
+    run_logging "nodes:named:killed:answered" 2 "agreement.* did not end on rank 0 .*${late}2(;|$)" \
+        "${waiting[@]}" 2 3000 10
+    run_logging "nodes:named:killed:agreed" 2 " did not end on rank 0 .*${late}1(;|$)" "${waiting[@]}" 1 3000 10
     run_logging "nodes:named:killed:shm" 2 "$late$last" 60 -n "$n" --enable-recovery "${nodes[@]}" \
         --mca coll_mscclpp_transport shm --mca coll_mscclpp_timeout 1 "$bindir/test_late" killed 8 within 100
     run_logging "nodes:named:killed:ucx" 2 "the ucx connection to rank $last" 60 -n "$n" --enable-recovery \

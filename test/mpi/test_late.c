@@ -12,16 +12,17 @@
  * communicators without the dead rank may end with an error, too, and nothing may hang; each rank prints what it saw.
  *        test_late killed SECONDS waiting COLLECTIVE RANK MILLISECONDS: the last rank comes late, by SECONDS, and
  * another one ends by SIGKILL after so many milliseconds, while it waits; those that are left end as with "killed
- * SECONDS" test_late aborted SECONDS: the last rank calls MPI_Abort in place of the call, after so many seconds
- *        test_late stopped SECONDS first: the last rank is stopped between the two messages of a set-up over a tree,
- * which is longer than SECONDS; rank 0, which sends it the second one, must not wait for it
- *        test_late freed SECONDS: rank 0 comes so many seconds late to the last call of a communicator, which is then
- * freed; Open MPI must not take what was meant for it for messages of later, smaller communicators
- *        test_late spawned SECONDS: like "timeout", with a process started anew, on several communicators, of which
- * some are left to MPI_Finalize
- *        test_late timeout SECONDS amid: the last rank stays for SECONDS amid one of many calls
- * With MSCCLPP_TEST_REVERSED in the environment, the communicator has the ranks in reverse, so its rank 0 is late.
- * If the environment has MSCCLPP_TEST_MESSAGES, all ranks together send at most so many messages about the late rank.
+ * SECONDS". With a further argument the last rank comes after so many seconds, and then waits with the others for the
+ * dead one; with the word "first" after that, in the first call of its communicator. test_late aborted SECONDS: the
+ * last rank calls MPI_Abort in place of the call, after so many seconds test_late stopped SECONDS first: the last rank
+ * is stopped between the two messages of a set-up over a tree, which is longer than SECONDS; rank 0, which sends it the
+ * second one, must not wait for it test_late freed SECONDS: rank 0 comes so many seconds late to the last call of a
+ * communicator, which is then freed; Open MPI must not take what was meant for it for messages of later, smaller
+ * communicators test_late spawned SECONDS: like "timeout", with a process started anew, on several communicators, of
+ * which some are left to MPI_Finalize test_late timeout SECONDS amid: the last rank stays for SECONDS amid one of many
+ * calls With MSCCLPP_TEST_REVERSED in the environment, the communicator has the ranks in reverse, so its rank 0 is
+ * late. If the environment has MSCCLPP_TEST_MESSAGES, all ranks together send at most so many messages about the late
+ * rank.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -178,6 +179,7 @@ static void warn(MPI_Comm comm, int seconds)
 
 typedef enum { COMES_LATE, STAYS_AMID, IS_KILLED } fate_t;
 
+static unsigned comes_after;         /* seconds after which the last rank comes; 0: after those of the test */
 static unsigned stays;               /* seconds */
 static volatile sig_atomic_t stayed; /* the last rank has stayed */
 static volatile int *written;        /* on the twin: the last rank's results */
@@ -219,7 +221,7 @@ static void time_out(MPI_Comm comm, int seconds, fate_t fate)
         (void)raise(SIGKILL);
     }
     if (late && COMES_LATE == fate) {
-        sleep((unsigned)seconds);
+        sleep(comes_after > 0 ? comes_after : (unsigned)seconds);
     }
     if (late && STAYS_AMID == fate) {
         stays = (unsigned)seconds;
@@ -500,7 +502,7 @@ static void free_at_once(int seconds)
 int main(int argc, char **argv)
 {
     MPI_Comm parents;
-    bool first = argc > 3 && 0 == strcmp(argv[3], "first"), waits;
+    bool first = (argc > 3 && 0 == strcmp(argv[3], "first")) || (argc > 8 && 0 == strcmp(argv[8], "first")), waits;
     int seconds = argc > 2 ? atoi(argv[2]) : 3;
     mt_call_t call;
     MPI_Comm comm;
@@ -521,6 +523,7 @@ int main(int argc, char **argv)
     call = mt_call(first ? MPI_COMM_WORLD : comm, 1000, 1);
     mt_verify(&call);
     waits = argc > 6 && 0 == strcmp(argv[3], "waiting");
+    comes_after = waits && argc > 7 ? (unsigned)atoi(argv[7]) : 0;
     if (argc > 4 && (0 != strcmp(argv[1], "killed") || 0 == strcmp(argv[3], "first") || waits)) {
         find_coll(argv[4]);
     }

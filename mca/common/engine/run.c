@@ -305,6 +305,7 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call)
             status = publish_returned(engine, &all_returned);
         }
         if (status == MSCCLPP_OK && all_returned && smallest_of_peers(engine, word) >= target) {
+            mscclpp_group_wait_end(&wait);
             return MSCCLPP_OK;
         }
         if (status == MSCCLPP_OK && (engine->group->on_twin || ++turns % TURNS_PER_PROGRESS == 0)) {

@@ -233,6 +233,7 @@ static mscclpp_status_t hand_over(mscclpp_fabric_t *fabric, uint64_t bytes)
             return status;
         }
     }
+    mscclpp_group_wait_end(&wait);
     return status;
 }
 

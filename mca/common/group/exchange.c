@@ -122,6 +122,7 @@ static mscclpp_status_t wait_by(mscclpp_group_t *group, const char *what, uint64
         }
         status = mscclpp_group_wait_turn(&wait);
     }
+    mscclpp_group_wait_end(&wait);
     group->probing = was_probing;
     return status;
 }

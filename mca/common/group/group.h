@@ -55,6 +55,28 @@ typedef struct {
     uint64_t named_call; /* the last call in which another rank has named the late rank */
 } mscclpp_group_inquiry_t;
 
+/* What this rank has seen of the other ranks' signs of life (signs.c), by their numbers on the node. */
+typedef struct {
+    uint64_t call;                            /* the call that the other fields are about, by mscclpp_group_call_word */
+    double waited;                            /* seconds for which this rank has waited in that call */
+    double looked_at;                         /* when it last looked, or when the current wait began */
+    uint64_t last[MSCCLPP_DEV_MAX_RANKS];     /* the last sign of each rank */
+    double changed_at[MSCCLPP_DEV_MAX_RANKS]; /* the value of `waited` when it was last new, or the rank did not wait */
+} mscclpp_group_signs_t;
+
+/* What this rank knows of the rank of another node that it watches, and of the one that watches it (watch.c). */
+typedef struct {
+    uint64_t call;     /* the call in which this rank watches */
+    int watched;       /* the rank that it watches; -1: none yet */
+    uint64_t sign;     /* the last sign of the watched rank in this call, 2 * its number, + 1 if it waits; 0: none */
+    double waited;     /* seconds that this rank has waited in the call, as of the last look; so are the next two */
+    double heard_at;   /* when the last sign came */
+    double asked_at;   /* when this rank last asked for one, or began to watch */
+    bool has_answered; /* a sign has come since */
+    int watcher;       /* a rank that has got a sign, and has to know when this rank no longer waits; -1: none */
+    uint64_t watcher_call;
+} mscclpp_group_watch_t;
+
 /* The state of one rank's part of a group. */
 typedef struct {
     mscclpp_oob_t oob;
@@ -78,6 +100,8 @@ typedef struct {
     mscclpp_ctrl_t *ctrl; /* control messages to all ranks of the communicator; NULL: there are none */
     mscclpp_group_notices_t notices;
     mscclpp_group_inquiry_t inquiry;
+    mscclpp_group_signs_t signs;
+    mscclpp_group_watch_t watch; /* protected by the lock of the notices */
     mscclpp_shmseg_t *board_segment;
     mscclpp_board_line_t *board;    /* one line per rank */
     bool broken;                    /* the team has failed, and serves no further call */
@@ -172,6 +196,44 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
  */
 bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline);
 
+/*
+ * signs.c: signs of life on the board, which show which ranks have stopped amid a wait. All of these are for the thread
+ * that makes the call.
+ *
+ * mscclpp_group_begin_signs begins a wait at the time `now`. While the wait lasts, mscclpp_group_show_sign gives a sign
+ * that this rank waits in call `call`, unless it is in a fiber, and mscclpp_group_read_signs takes the signs of the
+ * other ranks of the node. mscclpp_group_hide_sign must follow when the wait has ended.
+ */
+void mscclpp_group_begin_signs(mscclpp_group_t *group, double now);
+void mscclpp_group_show_sign(mscclpp_group_t *group, uint64_t call);
+void mscclpp_group_read_signs(mscclpp_group_t *group, uint64_t call, double now);
+void mscclpp_group_hide_sign(mscclpp_group_t *group);
+
+/*
+ * Return true if a rank of the node, by its number on the node, has come to the current call, waits in it, and has
+ * given no sign. mscclpp_group_is_silent: for so long that a message may name it. mscclpp_group_is_gone: for longer
+ * than a deadline.
+ */
+bool mscclpp_group_is_silent(const mscclpp_group_t *group, int rank);
+bool mscclpp_group_is_gone(const mscclpp_group_t *group, int rank);
+
+/*
+ * watch.c: signs of life between nodes. mscclpp_group_watch_next is called in each round of checks of a wait in call
+ * `call`. Returns true if the rank that this one watches has come to the call, waits in it, and has given no sign for
+ * longer than a deadline; *gone_p is that rank in the communicator. mscclpp_group_end_watch hides this rank's sign,
+ * also from the rank that watches this one.
+ */
+bool mscclpp_group_watch_next(mscclpp_group_t *group, uint64_t call, int *gone_p);
+void mscclpp_group_end_watch(mscclpp_group_t *group);
+
+/*
+ * A round of checks of a wait that is not the group's own, before call `call`: gives a sign, takes those of other
+ * ranks, and watches. mscclpp_group_begin_signs comes before the first one, and mscclpp_group_end_watch after the last.
+ * Returns MSCCLPP_ERR_PEER, which is logged as information, if another rank has failed in that call or in an earlier
+ * one.
+ */
+mscclpp_status_t mscclpp_group_give_signs(mscclpp_group_t *group, uint64_t call, double now);
+
 /* notice.c: initializes and ends the notices and the inquiry of a group. */
 void mscclpp_group_notices_init(mscclpp_group_t *group);
 void mscclpp_group_notices_fini(mscclpp_group_t *group);
@@ -238,6 +300,10 @@ int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call);
 /* Asks a rank which rank it waits for in the current call. The caller holds the lock of the notices. */
 void mscclpp_group_post_ask(mscclpp_group_t *group, int rank);
 
+/* Ask a rank for a sign in call `call`, and send one to a rank (watch.c). The caller holds the lock of the notices. */
+void mscclpp_group_post_watch(mscclpp_group_t *group, int rank, uint64_t call);
+void mscclpp_group_post_sign(mscclpp_group_t *group, int rank, uint64_t call);
+
 /* Tells all ranks that this rank names the late rank of the current call. The caller holds the lock of the notices. */
 void mscclpp_group_post_named(mscclpp_group_t *group);
 
@@ -282,10 +348,25 @@ mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, i
 void mscclpp_group_progress(const mscclpp_group_t *group);
 
 /*
+ * late.c: returns a rank that this rank waits for, as numbered in the communicator; -1: none is known.
+ * mscclpp_group_list_late writes a list of the late ranks into `text`. mscclpp_group_list_gone lists those that the
+ * wait is for and that are gone (mscclpp_group_is_gone), and returns true if there are any.
+ */
+int mscclpp_group_first_late(const mscclpp_group_wait_t *wait);
+void mscclpp_group_list_late(const mscclpp_group_wait_t *wait, char *text, size_t size);
+bool mscclpp_group_list_gone(const mscclpp_group_wait_t *wait, char *text, size_t size);
+
+/*
  * Makes one turn of a wait. Any status but MSCCLPP_OK means that the wait has failed. The reason is then logged, but
  * the team is not marked as broken yet.
  */
 mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait);
+
+/*
+ * Ends a wait that has succeeded: this rank works from now on and gives no signs of life, so others must not expect
+ * any. A wait that has failed needs no end, and mscclpp_group_wait_words ends its own.
+ */
+void mscclpp_group_wait_end(mscclpp_group_wait_t *wait);
 
 /*
  * Returns true if the wait may ask the GPU runtime about a kernel that waits for other ranks. The question may deadlock

@@ -206,6 +206,7 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
             status = vote_on_slots(group, &wait, try_to_take_slot(group, candidate, attempt > 1), &all_have_one);
         }
     }
+    mscclpp_group_wait_end(&wait);
     if (candidate != NULL) {
         mscclpp_admission_remove(group->admission, candidate);
     }
@@ -226,6 +227,7 @@ static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, c
     if (status == MSCCLPP_OK && all_nodes) {
         status = vote_of_nodes(group, &wait, true, &all_yes);
     }
+    mscclpp_group_wait_end(&wait);
     return status;
 }
 

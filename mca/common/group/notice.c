@@ -8,7 +8,7 @@
  * 3. If that rank passed host buffers, its own search for mixtures finds the notice, and it answers all ranks.
  *
  * Notices also carry the votes by which the hosts of all nodes meet (group/meeting.c), and the search for the rank that
- * all others wait for (group/inquiry.c).
+ * all others wait for (group/inquiry.c), and the signs of life between nodes (group/watch.c).
  */
 #include "mca/common/group/group.h"
 
@@ -31,7 +31,9 @@ typedef enum {
     NOTICE_ASK = 5,    /* the sender waits for the receiver, and asks whom that one waits for */
     NOTICE_ANSWER = 6, /* the answer: whom the sender waits for */
     NOTICE_NAMED = 7,  /* the sender has named the rank that all wait for */
-    NOTICE_BLAMES = 8  /* a queued call has failed on the sender because some rank did not come */
+    NOTICE_BLAMES = 8, /* a queued call has failed on the sender because some rank did not come */
+    NOTICE_WATCH = 9,  /* the sender waits, and asks for a sign of life */
+    NOTICE_SIGN = 10   /* the sender's sign of life, or that it gives none any more */
 } notice_kind_t;
 
 /* A notice as it is sent. */
@@ -43,7 +45,7 @@ typedef struct {
     int32_t host_rank; /* a rank that passed host buffers in this call; -1: none is known */
     /*
      * For NOTICE_VOTE: 2 * the number of the vote, + 1 for yes. For NOTICE_ANSWER: the rank + 1, or 0 for none. For
-     * NOTICE_BLAMES: the rank + 1.
+     * NOTICE_BLAMES: the rank + 1. For NOTICE_SIGN: 2 * the number of the sign on the board, + 1 if the rank waits.
      */
     uint64_t value;
 } notice_t;
@@ -58,6 +60,8 @@ void mscclpp_group_notices_init(mscclpp_group_t *group)
     notices->failed.rank = notices->waits.rank = notices->host.rank = -1;
     memset(&group->inquiry, 0, sizeof(group->inquiry));
     group->inquiry.waits_for = group->inquiry.asked_rank = -1;
+    memset(&group->watch, 0, sizeof(group->watch));
+    group->watch.watched = group->watch.watcher = -1;
     pthread_mutex_init(&notices->lock, NULL);
 }
 
@@ -130,6 +134,41 @@ static void handle_inquiry(mscclpp_group_t *group, const notice_t *notice)
     }
 }
 
+void mscclpp_group_post_watch(mscclpp_group_t *group, int rank, uint64_t call)
+{
+    post(group, rank, NOTICE_WATCH, call, MSCCLPP_OK);
+}
+
+void mscclpp_group_post_sign(mscclpp_group_t *group, int rank, uint64_t call)
+{
+    const mscclpp_board_line_t *line = &group->board[group->rank];
+
+    post_with(group, rank, NOTICE_SIGN, call, MSCCLPP_OK,
+              2 * mscclpp_board_load(&line->sign) + (mscclpp_board_load(&line->waits_in) != 0));
+}
+
+/*
+ * Handles the notices of a watch, and ignores all others. The board's word tells whether this rank waits in the call
+ * that a question names; if it does not, it must not answer. Messages may overtake one another, so an older sign is
+ * ignored. The caller holds the lock.
+ */
+static void handle_watch(mscclpp_group_t *group, const notice_t *notice)
+{
+    mscclpp_group_watch_t *watch = &group->watch;
+
+    if (notice->kind == NOTICE_WATCH && mscclpp_board_load(&group->board[group->rank].waits_in) ==
+                                            mscclpp_group_call_word(group, notice->call, MSCCLPP_CALL_DEVICE)) {
+        watch->watcher = notice->rank;
+        watch->watcher_call = notice->call;
+        mscclpp_group_post_sign(group, notice->rank, notice->call);
+    } else if (notice->kind == NOTICE_SIGN && notice->call == watch->call && notice->rank == watch->watched &&
+               notice->value / 2 > watch->sign / 2) {
+        watch->sign = notice->value;
+        watch->has_answered = true;
+        watch->heard_at = watch->waited;
+    }
+}
+
 void mscclpp_group_post_ask(mscclpp_group_t *group, int rank)
 {
     post(group, rank, NOTICE_ASK, group->call, MSCCLPP_OK);
@@ -196,6 +235,7 @@ static void read_all(mscclpp_group_t *group)
                 notices->blamed[notice.rank] = (int)notice.value;
             }
             handle_inquiry(group, &notice);
+            handle_watch(group, &notice);
             if (notice.host_rank >= 0) {
                 keep_host(notices, notice.call, notice.host_rank);
             }

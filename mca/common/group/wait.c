@@ -51,116 +51,6 @@ void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group,
     mscclpp_fiber_note_wait();
 }
 
-static bool is_in_set(uint64_t absent_set, int rank)
-{
-    int i;
-
-    for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX; ++i) {
-        if (mscclpp_board_absent(absent_set, i) == rank) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/*
- * The maximum number of bytes that one rank takes in the lists of list_absent and of list_late, with the separator. In
- * the first, this leaves room for " and more" after the last rank.
- */
-#define ABSENT_ENTRY_BYTES 48
-#define LATE_ENTRY_BYTES 16
-
-/*
- * Lists at most three ranks of other nodes that have not sent what kernels wait for. Each stands for its node, as a
- * kernel sees only that the node's sender is silent. The ranks come from the lines of all ranks of this node, because
- * each rank sees only the nodes that send to it. Returns the length of the text, or 0 if no absent rank has been
- * reported.
- */
-static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
-{
-    uint64_t absent = 0;
-    size_t used = 0;
-    int line, i;
-
-    for (line = 0; line < group->size; ++line) {
-        const uint64_t word = mscclpp_board_load(&group->board[line].absent);
-
-        absent |= word & MSCCLPP_BOARD_ABSENT_MORE;
-        for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX && mscclpp_board_absent(word, i) >= 0; ++i) {
-            if (!is_in_set(absent, mscclpp_board_absent(word, i))) {
-                absent = mscclpp_board_add_absent(absent, mscclpp_board_absent(word, i));
-            }
-        }
-    }
-    text[0] = '\0';
-    for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX && used + ABSENT_ENTRY_BYTES < size; ++i) {
-        const int rank = mscclpp_board_absent(absent, i); /* in the communicator */
-
-        if (rank >= 0) {
-            used +=
-                (size_t)snprintf(text + used, size - used, "%s%d (or others of its node)", used == 0 ? "" : ", ", rank);
-        }
-    }
-    if (used > 0 && (absent & MSCCLPP_BOARD_ABSENT_MORE) != 0) {
-        used += (size_t)snprintf(text + used, size - used, " and more");
-    }
-    return used;
-}
-
-/*
- * Returns true if the rank is late. A rank is late if its word has not reached the awaited number or, if the wait has
- * no such words, if it has not come to the call.
- */
-static bool is_late(const mscclpp_group_wait_t *wait, int rank)
-{
-    const mscclpp_group_t *group = wait->group;
-
-    if (rank == group->rank) {
-        return false;
-    }
-    return wait->words != NULL ? mscclpp_board_load(mscclpp_group_word_of(group, wait->words, rank)) < wait->target
-                               : mscclpp_group_is_behind(group, rank, group->call);
-}
-
-/*
- * Returns a rank that this rank waits for, as numbered in the communicator; -1: none is known. A late rank of this node
- * comes first, because this rank sees it itself.
- */
-static int first_late_rank(const mscclpp_group_wait_t *wait)
-{
-    const mscclpp_group_t *group = wait->group;
-    int rank, late = -1;
-
-    for (rank = 0; rank < group->size && late < 0; ++rank) {
-        late = is_late(wait, rank) ? group->members[rank] : -1;
-    }
-    for (rank = 0; rank < group->size && late < 0; ++rank) {
-        late = mscclpp_board_absent(mscclpp_board_load(&group->board[rank].absent), 0);
-    }
-    return late;
-}
-
-/* Names the late ranks of this node, as many as fit, or, if there are none, the absent ranks of other nodes. */
-static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
-{
-    const mscclpp_group_t *group = wait->group;
-    size_t used = 0;
-    int rank;
-
-    text[0] = '\0';
-    for (rank = 0; rank < group->size && used + LATE_ENTRY_BYTES < size; ++rank) {
-        if (is_late(wait, rank)) {
-            used += (size_t)snprintf(text + used, size - used, "%s%d", used == 0 ? "" : ", ", group->members[rank]);
-        }
-    }
-    if (used == 0) {
-        used = list_absent(group, text, size);
-    }
-    if (used == 0) {
-        snprintf(text, size, "none: all %shave entered the call", group->spans ? "of this node " : "");
-    }
-}
-
 /* Writes a description of the current call for messages. With `with_what`, it also says what the wait is for. */
 static void describe_call(const mscclpp_group_wait_t *wait, bool with_what, char *text, size_t size)
 {
@@ -351,7 +241,7 @@ static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double n
     int late;
 
     if (!wait->group->spans) {
-        list_late(wait, text, size);
+        mscclpp_group_list_late(wait, text, size);
         wait->has_warned = true;
         return at_deadline || mscclpp_group_claims_line(wait->group, false);
     }
@@ -367,9 +257,29 @@ static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double n
     if (late >= 0) {
         snprintf(text, size, "%d", late);
     } else {
-        list_late(wait, text, size);
+        mscclpp_group_list_late(wait, text, size);
     }
     return true;
+}
+
+/*
+ * Reports that the wait ends at a deadline because of the ranks that `late` lists. If `once` is set, one rank of the
+ * node logs the error and tells all, and the others log it as information.
+ */
+static mscclpp_status_t end_late(const mscclpp_group_wait_t *wait, const char *late, bool once)
+{
+    mscclpp_group_t *group = wait->group;
+    char call[128];
+
+    describe_call(wait, true, call, sizeof(call));
+    if (once && !mscclpp_group_claims_line(group, true)) {
+        mscclpp_info("%s: %s did not end on rank %d, either", group->oob.label, call, group->members[group->rank]);
+        group->peer_failed = true; /* the rank that has the line tells all */
+        return MSCCLPP_ERR_TIMEOUT;
+    }
+    mscclpp_report_deadline(group->oob.label, call, group->members[group->rank], group->timeout, late,
+                            group->checks_calls);
+    return MSCCLPP_ERR_TIMEOUT;
 }
 
 /*
@@ -377,31 +287,35 @@ static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double n
  * nodes the error may come a few seconds after the deadline, because the search for the late rank comes first. The
  * error is logged; if all ranks are on one node, one of them logs it as an error, and the others as information. In a
  * trial at set-up all ranks log the timeout as information only.
+ *
+ * A rank of the node that is gone ends the wait before its own deadline: the deadline of an earlier wait of the call,
+ * in which that rank has stopped, has passed. The ranks of its node see that at the same time, and need no search.
+ * The first rank of another node may be gone, too; only this rank sees that, and tells all.
  */
 static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
 {
     mscclpp_group_t *group = wait->group;
-    double waited = now - wait->started;
+    const double waited = now - wait->started;
+    const bool is_earlier = !group->probing && waited < group->timeout;
     char call[128], late[256];
+    bool has_gone;
+    int gone;
 
+    has_gone = mscclpp_group_watch_next(group, group->call, &gone) && wait->words == NULL;
+    if (is_earlier && mscclpp_group_list_gone(wait, late, sizeof(late))) {
+        return end_late(wait, late, true);
+    }
+    if (is_earlier && has_gone) {
+        snprintf(late, sizeof(late), "%d", gone);
+        return end_late(wait, late, false);
+    }
     if (group->timeout > 0 && waited >= group->timeout) {
         if (group->probing) {
             mscclpp_info("%s: kernels of all ranks did not meet within %g s (%s)", group->oob.label, group->timeout,
                          wait->what);
             return MSCCLPP_ERR_TIMEOUT;
         }
-        if (!may_name_late(wait, true, now, late, sizeof(late))) {
-            return MSCCLPP_OK;
-        }
-        describe_call(wait, true, call, sizeof(call));
-        if (!group->spans && !mscclpp_group_claims_line(group, true)) {
-            mscclpp_info("%s: %s did not end on rank %d, either", group->oob.label, call, group->members[group->rank]);
-            group->peer_failed = true; /* the rank that has the line tells all */
-            return MSCCLPP_ERR_TIMEOUT;
-        }
-        mscclpp_report_deadline(group->oob.label, call, group->members[group->rank], group->timeout, late,
-                                group->checks_calls);
-        return MSCCLPP_ERR_TIMEOUT;
+        return may_name_late(wait, true, now, late, sizeof(late)) ? end_late(wait, late, !group->spans) : MSCCLPP_OK;
     }
     if (!wait->has_warned && group->warn_after > 0 && waited >= group->warn_after) {
         if (!may_name_late(wait, false, now, late, sizeof(late))) {
@@ -470,12 +384,15 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     if (wait->started <= 0) {
         wait->started = now;
         wait->next_check = now + CHECK_PERIOD;
+        mscclpp_group_begin_signs(group, now);
         return MSCCLPP_OK;
     }
     if (now < wait->next_check) {
         return MSCCLPP_OK;
     }
     wait->next_check = now + CHECK_PERIOD;
+    mscclpp_group_show_sign(group, group->call);
+    mscclpp_group_read_signs(group, group->call, now);
     if (wait->awaits_votes) {
         mscclpp_board_store(&group->board[group->rank].absent, mscclpp_group_missing_votes(group));
     } else if (group->find_absent != NULL) {
@@ -487,7 +404,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
         mscclpp_group_tell_waiting(group);
     }
     if (group->spans) {
-        mscclpp_group_say_waiting(group, first_late_rank(wait));
+        mscclpp_group_say_waiting(group, mscclpp_group_first_late(wait));
     }
     mscclpp_group_read_notices(group, &failed_notice, &host_notice);
     status = check_mixture(wait, &host_notice);
@@ -503,7 +420,18 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     if (status == MSCCLPP_OK) {
         status = check_clock(wait, now);
     }
+    if (status != MSCCLPP_OK) {
+        mscclpp_group_end_watch(group);
+    }
     return status;
+}
+
+/* A short wait has read no clock, and so given no sign. */
+void mscclpp_group_wait_end(mscclpp_group_wait_t *wait)
+{
+    if (wait->started > 0) {
+        mscclpp_group_end_watch(wait->group);
+    }
 }
 
 /*
@@ -540,9 +468,12 @@ mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *wh
                                           const uint64_t *word, uint64_t target)
 {
     mscclpp_group_wait_t wait;
+    mscclpp_status_t status;
 
     mscclpp_group_wait_init(&wait, group, what, bytes);
-    return mscclpp_group_wait_on(&wait, word, target);
+    status = mscclpp_group_wait_on(&wait, word, target);
+    mscclpp_group_wait_end(&wait);
+    return status;
 }
 
 /*

@@ -137,6 +137,7 @@ static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_
     status = mscclpp_linger_start(runner, launch, &reporting_blocks);
     if (runner->group->on_twin) {
         runner->gpu->set_progress(NULL, NULL);
+        mscclpp_group_wait_end(&inline_wait.wait);
     }
     if (status != MSCCLPP_OK) {
         return status;
@@ -216,6 +217,7 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
             return status;
         }
     }
+    mscclpp_group_wait_end(&wait);
     mscclpp_linger_note_end(runner);
     return MSCCLPP_OK;
 }

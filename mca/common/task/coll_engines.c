@@ -132,6 +132,7 @@ static mscclpp_status_t await_copies(const engines_t *engines)
             }
         }
     }
+    mscclpp_group_wait_end(&wait);
     return status;
 }
 

@@ -346,6 +346,21 @@ int mscclpp_team_find_device_rank(mscclpp_team_t *team, uint64_t call)
     return mscclpp_group_find_device_rank(&team->group, call);
 }
 
+void mscclpp_team_begin_signs(mscclpp_team_t *team)
+{
+    mscclpp_group_begin_signs(&team->group, mscclpp_now());
+}
+
+mscclpp_status_t mscclpp_team_give_signs(mscclpp_team_t *team, uint64_t call)
+{
+    return mscclpp_group_give_signs(&team->group, call, mscclpp_now());
+}
+
+void mscclpp_team_end_signs(mscclpp_team_t *team)
+{
+    mscclpp_group_end_watch(&team->group);
+}
+
 bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *on_device_p)
 {
     return mscclpp_group_is_decided(&team->group, call, on_device_p);

@@ -107,6 +107,17 @@ bool mscclpp_team_decide(mscclpp_team_t *team, uint64_t call, bool on_device);
 bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *on_device_p);
 
 /*
+ * For a wait before call `call` that is not for this team's ranks alone, such as an agreement of all ranks.
+ * mscclpp_team_begin_signs begins it, mscclpp_team_give_signs is called again and again while it lasts, and
+ * mscclpp_team_end_signs ends it. So other ranks learn that this one lives, and this one that they do: see
+ * mca/common/group/signs.c. Called by the thread that makes the call. mscclpp_team_give_signs returns MSCCLPP_ERR_PEER,
+ * which is logged as information, if another rank has failed in the call and has told all.
+ */
+void mscclpp_team_begin_signs(mscclpp_team_t *team);
+mscclpp_status_t mscclpp_team_give_signs(mscclpp_team_t *team, uint64_t call);
+void mscclpp_team_end_signs(mscclpp_team_t *team);
+
+/*
  * Returns true while some rank of this node has not reached call `call` and no rank has announced the kind of its
  * buffers. A rank asks this if it passes no buffer in the call.
  */

@@ -85,3 +85,15 @@ plant area-old-remote area "$channel" "$channel" 's/channel->params\.remote = re
 plant area-old-region area "$channel" "$channel" 's/channel->params\.region = region;/(void)region;/'
 plant area-old-stores area mca/common/fabric/area.c mca/common/fabric/area.c \
     's/mscclpp_fabric_choose_packet_mover\(fabric, false\);/;/'
+# Ranks that fall silent after they have come cost a second deadline; and ranks that live are taken for silent.
+signs=mca/common/group/signs.c
+watch=mca/common/group/watch.c
+plant dead-second-deadline dead_node "$signs" "$signs" \
+    's/return group->timeout > 0 \&\& silence_of/return false \&\& silence_of/'
+plant dead-second-deadline-nodes dead_nodes "$signs" "$signs" \
+    's/return group->timeout > 0 \&\& silence_of/return false \&\& silence_of/'
+plant dead-node-unwatched dead_whole_node "$watch" "$watch" 's/is_gone = waits \&\& .*/is_gone = waits \&\& false;/'
+plant dead-works dead_left "$signs" "$signs" '/hide_sign\(/,/^}/s/mscclpp_board_store.*//'
+plant dead-works-untold dead_left_nodes "$watch" "$watch" 's/if \(watch->watcher >= 0\)/if (false)/'
+plant dead-away dead_away "$signs" "$signs" 's/if \(mscclpp_fiber_inside\(\)\)/if (false)/'
+plant dead-away-nodes dead_away_nodes "$signs" "$signs" 's/if \(mscclpp_fiber_inside\(\)\)/if (false)/'

@@ -103,6 +103,34 @@ run_leases() {
     run test_leases --timeout "$deadline" many
 }
 
+run_dead_node() {
+    run test_dead node
+}
+
+run_dead_nodes() {
+    run test_dead nodes
+}
+
+run_dead_whole_node() {
+    run test_dead 'whole node'
+}
+
+run_dead_left() {
+    run test_dead left
+}
+
+run_dead_left_nodes() {
+    run test_dead left:nodes
+}
+
+run_dead_away() {
+    run test_dead away
+}
+
+run_dead_away_nodes() {
+    run test_dead away:nodes
+}
+
 run_leases_nodes() {
     run test_leases --timeout "$deadline" nodes
 }

@@ -41,6 +41,22 @@ static bool follow_peers(mca_coll_mscclpp_module_t *module)
 }
 
 /*
+ * Shows the ranks of this node, and of the next one, that this rank lives while it waits in an agreement. So the wait
+ * for a rank that dies there goes on from that time where the call waits for it again.
+ */
+static mscclpp_status_t tend_agreement(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_agree_stage_t stage)
+{
+    if (MCA_COLL_MSCCLPP_AGREE_BEGINS == stage) {
+        mscclpp_team_begin_signs(module->team);
+    } else if (MCA_COLL_MSCCLPP_AGREE_WAITS == stage) {
+        return mscclpp_team_give_signs(module->team, module->current_call);
+    } else {
+        mscclpp_team_end_signs(module->team);
+    }
+    return MSCCLPP_OK;
+}
+
+/*
  * Lets all ranks agree on whether any of them passes device memory, and on the size of the largest block. *on_device_p
  * is first whether this rank passes device memory, and then whether any rank does. Waits for all ranks. Returns an MPI
  * error code, whose cause has been logged or is a revocation.
@@ -55,7 +71,8 @@ static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
     mscclpp_status_t wait_status;
     int rc;
 
-    rc = mca_coll_mscclpp_agree(module, mscclpp_coll_name(call->args.coll), *on_device_p, local, maxima, &wait_status);
+    rc = mca_coll_mscclpp_agree(module, mscclpp_coll_name(call->args.coll), *on_device_p,
+                                has_board(module) ? tend_agreement : NULL, local, maxima, &wait_status);
     if (MSCCLPP_OK != wait_status) {
         if (has_board(module)) {
             /* Whoever has given up first tells the late rank, too. */

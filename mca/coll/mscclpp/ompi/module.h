@@ -205,7 +205,8 @@ typedef struct mca_coll_mscclpp_module_t {
     unsigned undecided_calls;        /* calls, before there was a team, in which some ranks may have passed no data */
     mscclpp_team_t *team;            /* shared, atomic */
     mca_coll_mscclpp_oob_t *oob;     /* state of oob.c, made when first needed; guarded by the component's lock */
-    bool told_waits;                 /* oob/agree.c has sent messages that late ranks throw away later */
+    bool told_waits;                 /* oob/waits.c has sent messages that late ranks throw away later */
+    uint64_t agreed;                 /* 1 + the last call whose agreement this rank has completed; 0: none */
     bool keeps_comm;                 /* oob/message.c holds a reference to the communicator */
     uint64_t calls;                  /* shared, atomic: number of calls that kernels may serve, on host or device
                                         buffers */

@@ -11,6 +11,10 @@
  *
  * These messages reach a late rank when it no longer needs them. The next agreement tells all ranks that there are such
  * messages, and they throw them away.
+ *
+ * A rank may die after it has answered. If all ranks have answered at the deadline, the leader asks all once more, and
+ * names those that do not answer again. Ranks that have completed the agreement answer from where they wait (waits.c).
+ * They wait for the dead rank, too, and should end the call.
  */
 #include "mca/coll/mscclpp/oob/agree.h"
 
@@ -18,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll/mscclpp/oob/message.h"
+#include "mca/coll/mscclpp/oob/waits.h"
 #include "mca/common/base/call.h"
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
@@ -35,22 +39,23 @@
 /* The seconds after the deadline at which a rank no longer relies on the leader, which should have given up. */
 #define FOLLOW_TIME 2.0
 
+/*
+ * The seconds after the deadline at which a leader ends the agreement if others have completed it. They wait for the
+ * same ranks elsewhere, and should end the call for all and name the late ones.
+ */
+#define PASSED_TIME 8.0
+
 /* While no leader has spoken, so many times as many ranks lead after each time to answer. */
 #define LEADERS_FACTOR 4
 
 /* What this rank knows of another one: flags. */
 enum {
-    WAITS = 1, /* it has told this rank that it waits */
-    LEADS = 2, /* it is a leader */
-    TOLD = 4   /* this rank has told it that it waits */
+    WAITS = 1,    /* it has told this rank that it waits */
+    LEADS = 2,    /* it is a leader */
+    TOLD = 4,     /* this rank has told it that it waits */
+    ANSWERED = 8, /* this rank has answered its second question */
+    PASSED = 16   /* it has completed the agreement */
 };
-
-/* The data of OOB_WAITS. */
-typedef struct {
-    int32_t leads;         /* 1: the sender is a leader, and asks for an answer; else 0 */
-    int32_t deadline_rank; /* the rank whose deadline the sender keeps; -1: the sender has none */
-    double waited;         /* seconds since that rank, or the sender if there is none, began to wait */
-} notice_t;
 
 /* Memory of Open MPI's all-reduce, which cannot be cancelled. After a failure this memory is therefore never freed. */
 typedef struct {
@@ -73,7 +78,10 @@ typedef struct {
     double led_since;       /* when this rank became a leader; 0: it is none */
     bool overdue;           /* the leader has not ended the call in time */
     bool warned;            /* a warning has named late ranks */
-    unsigned char *flags;   /* by rank; NULL: not needed yet, or there is no memory */
+    bool asks_again;        /* this rank leads, and has asked all ranks a second time */
+    bool has_tended;        /* `tend` has been called */
+    mca_coll_mscclpp_agree_tend_fn_t *tend; /* NULL: none */
+    unsigned char *flags;                   /* by rank; NULL: not needed yet, or there is no memory */
 } wait_t;
 
 /*
@@ -142,22 +150,17 @@ static int find_leader(const wait_t *wait)
     return rank < ranks ? rank : -1;
 }
 
-/* Counts messages that have been sent, and keeps in mind that late ranks have to throw them away. */
-static void note_sent(const wait_t *wait, int count)
-{
-    mscclpp_count_messages(count);
-    mca_coll_mscclpp_oob_break_off(wait->module); /* because a late rank may never receive them */
-    wait->module->told_waits = true;
-}
-
 /*
  * Tells a rank that this one waits, unless it has been told. Without memory for the message nothing is sent, and a
  * later call tries again. Without memory for the flags, each call tells the rank.
  */
 static void tell(wait_t *wait, mca_coll_mscclpp_oob_t *oob, int rank, double now)
 {
-    const notice_t notice = {
-        .leads = 0 != wait->led_since, .deadline_rank = wait->deadline_rank, .waited = now - wait->deadline_from};
+    const mca_coll_mscclpp_waits_t notice = {.kind = wait->asks_again       ? MCA_COLL_MSCCLPP_WAITS_AGAIN
+                                                     : 0 != wait->led_since ? MCA_COLL_MSCCLPP_WAITS_LEADS
+                                                                            : MCA_COLL_MSCCLPP_WAITS_TELLS,
+                                             .deadline_rank = wait->deadline_rank,
+                                             .waited = now - wait->deadline_from};
     const uint64_t call = wait->module->current_call;
 
     wait->told_at = now;
@@ -165,7 +168,7 @@ static void tell(wait_t *wait, mca_coll_mscclpp_oob_t *oob, int rank, double now
         MSCCLPP_OK ==
             mca_coll_mscclpp_oob_post(oob, rank, MCA_COLL_MSCCLPP_OOB_WAITS, call, call, &notice, sizeof(notice))) {
         set_flag(wait, rank, TOLD);
-        note_sent(wait, 1);
+        mca_coll_mscclpp_waits_note_sent(wait->module, 1);
     }
 }
 
@@ -189,6 +192,31 @@ static void become_leader(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
     }
 }
 
+/* Returns how many ranks have a flag. None without memory for the flags. */
+static int count_flags(const wait_t *wait, unsigned char flag)
+{
+    const int ranks = ompi_comm_size(wait->module->comm);
+    int count = 0;
+
+    for (int rank = 0; rank < ranks; ++rank) {
+        count += has_flag(wait, rank, flag);
+    }
+    return count;
+}
+
+/* Asks all ranks a second time, and gives them the time to answer. */
+static void ask_again(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
+{
+    const int own = ompi_comm_rank(oob->comm), ranks = ompi_comm_size(oob->comm);
+
+    wait->asks_again = true;
+    for (int i = 1; i < ranks; ++i) {
+        wait->flags[(own + i) % ranks] &= (unsigned char)~(WAITS | TOLD);
+        tell(wait, oob, (own + i) % ranks, now);
+    }
+    wait->led_since = now;
+}
+
 /* Tells those that are to lead that this rank waits. Leads if it is one of them. */
 static void tell_leaders(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 {
@@ -203,25 +231,37 @@ static void tell_leaders(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 }
 
 /*
- * Notes that the sender waits. Answers a sender that leads, if it has not been told yet. If the sender does not lead,
- * and no leader is known, this rank becomes one, because the sender has told it in the hope that it leads; without
- * memory for the flags it does not. If the sender keeps an earlier deadline, this rank keeps that one from now on. A
- * message of another length only tells that the sender waits.
+ * Notes that the sender waits. Answers a sender that leads, if it has not been told yet. Answers a second question
+ * once, since two leaders that ask each other would go on for ever. If the sender does not lead, and no leader is
+ * known, this rank becomes one, because the sender has told it in the hope that it leads; without memory for the flags
+ * it does not. If the sender keeps an earlier deadline, this rank keeps that one from now on. A message of another
+ * length only tells that the sender waits.
  */
 static void take_notice(wait_t *wait, mca_coll_mscclpp_oob_t *oob, const mca_coll_mscclpp_oob_message_t *message,
                         double now)
 {
-    notice_t notice = {.deadline_rank = -1};
+    mca_coll_mscclpp_waits_t notice = {.deadline_rank = -1};
+    bool leads;
 
     if (sizeof(notice) == message->header.length) {
         memcpy(&notice, message->data, sizeof(notice));
     }
-    set_flag(wait, message->peer, notice.leads ? WAITS | LEADS : WAITS);
+    leads = MCA_COLL_MSCCLPP_WAITS_LEADS == notice.kind || MCA_COLL_MSCCLPP_WAITS_AGAIN == notice.kind;
+    set_flag(wait, message->peer, leads ? WAITS | LEADS : WAITS);
+    if (MCA_COLL_MSCCLPP_WAITS_PASSED == notice.kind) {
+        set_flag(wait, message->peer, PASSED);
+        return;
+    }
+    if (MCA_COLL_MSCCLPP_WAITS_AGAIN == notice.kind && wait->flags != NULL &&
+        !has_flag(wait, message->peer, ANSWERED)) {
+        wait->flags[message->peer] &= (unsigned char)~TOLD;
+        set_flag(wait, message->peer, ANSWERED);
+    }
     if (notice.deadline_rank >= 0 && (wait->deadline_rank < 0 || now - notice.waited < wait->deadline_from)) {
         wait->deadline_rank = notice.deadline_rank;
         wait->deadline_from = now - notice.waited;
     }
-    if (notice.leads) {
+    if (leads) {
         tell(wait, oob, message->peer, now);
     } else if (0 == wait->led_since && wait->flags != NULL && find_leader(wait) < 0) {
         become_leader(wait, oob, now);
@@ -288,7 +328,7 @@ static void give_up(const wait_t *wait, mca_coll_mscclpp_oob_t *oob)
         mca_coll_mscclpp_oob_post_among(oob, NULL, ranks, MCA_COLL_MSCCLPP_OOB_GIVES_UP, call, call, NULL, 0)) {
         mca_coll_mscclpp_oob_send_empty(wait->module, NULL, ranks, MCA_COLL_MSCCLPP_OOB_GIVES_UP, call);
     }
-    note_sent(wait, ranks - 1);
+    mca_coll_mscclpp_waits_note_sent(wait->module, ranks - 1);
 }
 
 /*
@@ -313,8 +353,15 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
         find_leaders(wait, oob, over > FOLLOW_TIME, now);
     }
     leads = 0 != wait->led_since && find_leader(wait) == own && now - wait->led_since > seconds_to_answer();
+    if (over > 0 && over < PASSED_TIME && count_flags(wait, PASSED) > 0) {
+        return MSCCLPP_OK;
+    }
     is_over = over > 0 && (leads || (wait->flags == NULL && over > FOLLOW_TIME));
     warns = leads && config->warn_after > 0 && waited > config->warn_after && !wait->warned;
+    if (is_over && !wait->asks_again && count_flags(wait, WAITS) == ompi_comm_size(oob->comm)) {
+        ask_again(wait, oob, now);
+        return MSCCLPP_OK;
+    }
     if (!is_over && !warns) {
         return MSCCLPP_OK;
     }
@@ -340,12 +387,21 @@ static mscclpp_status_t check_wait(wait_t *wait)
 {
     const double now = mscclpp_now();
     mca_coll_mscclpp_oob_t *oob;
-    mscclpp_status_t status;
+    mscclpp_status_t status = MSCCLPP_OK;
 
     if (now - wait->looked_at < LOOK_EVERY) {
         return MSCCLPP_OK;
     }
     wait->looked_at = now;
+    if (wait->tend != NULL) {
+        status =
+            wait->tend(wait->module, wait->has_tended ? MCA_COLL_MSCCLPP_AGREE_WAITS : MCA_COLL_MSCCLPP_AGREE_BEGINS);
+        wait->has_tended = true;
+    }
+    if (MSCCLPP_OK != status) {
+        wait->module->peer_reports = true;
+        return status;
+    }
     oob = mca_coll_mscclpp_oob_ensure(wait->module);
     if (oob == NULL) {
         return MSCCLPP_OK; /* no memory for messages: the all-reduce does not need them, and may still end */
@@ -397,6 +453,9 @@ static mscclpp_status_t await(wait_t *wait, const numbers_t *numbers)
         mca_coll_mscclpp_progress();
         status = check_wait(wait);
     }
+    if (wait->has_tended) {
+        (void)wait->tend(wait->module, MCA_COLL_MSCCLPP_AGREE_ENDS);
+    }
     free(wait->flags);
     return status;
 }
@@ -416,14 +475,16 @@ static void abstain(mca_coll_mscclpp_module_t *module)
  * The numbers are on the heap, because Open MPI may still write to them after this rank has given up. An error of the
  * all-reduce itself is returned with *late_p MSCCLPP_OK; it breaks nothing.
  */
-int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collective, bool hurried, const uint64_t *own,
-                           uint64_t *maxima, mscclpp_status_t *late_p)
+int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collective, bool hurried,
+                           mca_coll_mscclpp_agree_tend_fn_t *tend, const uint64_t *own, uint64_t *maxima,
+                           mscclpp_status_t *late_p)
 {
     numbers_t *numbers = malloc(sizeof(*numbers));
     wait_t wait = {.module = module,
                    .collective = collective,
                    .deadline_rank = hurried ? ompi_comm_rank(module->comm) : -1,
-                   .leaders = 1};
+                   .leaders = 1,
+                   .tend = tend};
     int rc;
 
     mscclpp_fiber_close();
@@ -456,6 +517,7 @@ int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collec
         mca_coll_mscclpp_oob_break_off(module);
         return mca_coll_mscclpp_status_to_ompi(*late_p);
     }
+    module->agreed = module->current_call + 1;
     opal_atomic_rmb(); /* the maxima and the result were written before the request became complete */
     rc = numbers->request->req_status.MPI_ERROR;
     (void)ompi_request_free(&numbers->request);

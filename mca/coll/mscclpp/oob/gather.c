@@ -1,4 +1,5 @@
 #include "mca/coll/mscclpp/oob/gather.h"
+#include "mca/coll/mscclpp/oob/waits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +101,11 @@ mscclpp_status_t mca_coll_mscclpp_gather_told(const mca_coll_mscclpp_gather_t *g
         message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_END, gather->number);
     }
     if (message == NULL) {
+        message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_GIVES_UP, oob->module->current_call);
+        ending.culprit = message != NULL ? message->peer : -1;
+        oob->module->peer_reports = oob->module->peer_reports || message != NULL;
+    }
+    if (message == NULL) {
         return MSCCLPP_OK;
     }
     if (sizeof(ending) == message->header.length) {
@@ -156,6 +162,7 @@ mscclpp_status_t mca_coll_mscclpp_gather_run(mca_coll_mscclpp_gather_t *gather, 
         if (!mscclpp_fiber_yield() && 0 == ++turns % PROGRESS_TURNS) {
             opal_progress();
         }
+        mca_coll_mscclpp_waits_answer(oob);
         status = mca_coll_mscclpp_oob_check(oob);
         if (MSCCLPP_OK == status) {
             status = watch(state);

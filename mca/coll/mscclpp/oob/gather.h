@@ -93,8 +93,9 @@ typedef struct {
 
 /*
  * Looks for a message by which a rank has told that it has failed in this all-gather, or in the one before, which this
- * rank has completed: that rank does not come to this one. Logs it as a detail. Returns the error, *culprit_p, and the
- * rank that has told it in *source_p; or MSCCLPP_OK. Called with the lock held.
+ * rank has completed: that rank does not come to this one. So it is with a rank that has given up the agreement before
+ * the set-up. Logs it as a detail. Returns the error, *culprit_p, and the rank that has told it in *source_p; or
+ * MSCCLPP_OK. Called with the lock held.
  */
 mscclpp_status_t mca_coll_mscclpp_gather_told(const mca_coll_mscclpp_gather_t *gather, int *culprit_p, int *source_p);
 

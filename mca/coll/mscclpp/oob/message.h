@@ -83,6 +83,7 @@ struct mca_coll_mscclpp_oob {
     mca_coll_mscclpp_oob_port_t port;      /* port of the communicator's own team */
     bool revoked;                          /* a message has reported that the communicator was revoked */
     bool starved;                          /* a message has reported that there is no memory to receive into */
+    double answered_at;                    /* when waits.c last looked for questions */
     char label[MPI_MAX_OBJECT_NAME];       /* names the communicator in log lines */
 };
 

@@ -6,6 +6,7 @@
 #include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/oob/gather.h"
 #include "mca/coll/mscclpp/oob/pairs.h"
+#include "mca/coll/mscclpp/oob/waits.h"
 #include "mca/coll/mscclpp/oob/oob.h"
 
 #include <stdio.h>
@@ -14,10 +15,16 @@
 
 #include "mca/common/base/log.h"
 
-/* Returns MSCCLPP_ERR_REVOKED if the communicator was revoked or one of its processes failed (the table's check). */
+/*
+ * Returns MSCCLPP_ERR_REVOKED if the communicator was revoked or one of its processes failed (the table's check). Waits
+ * call it, so it also answers ranks that wait elsewhere.
+ */
 static mscclpp_status_t oob_check(void *context)
 {
-    return mca_coll_mscclpp_oob_check(((const mca_coll_mscclpp_oob_port_t *)context)->oob);
+    mca_coll_mscclpp_oob_t *oob = ((const mca_coll_mscclpp_oob_port_t *)context)->oob;
+
+    mca_coll_mscclpp_waits_answer(oob);
+    return mca_coll_mscclpp_oob_check(oob);
 }
 
 /*

@@ -9,10 +9,10 @@
  * ranks are scheduled.
  *
  * Late ranks are named as follows. A rank that has waited for a while asks the neighbours in the tree that it still
- * waits for. Every rank that is in the all-gather answers. A neighbour that does not answer is late. It is named by
- * the rank above it; rank 0, which has none above it, is named by rank 1. All other ranks wait in silence. At the
- * deadline, the rank that names a late one ends the all-gather for all ranks: it tells its neighbours, and these tell
- * theirs.
+ * waits for, and once more at the deadline. Every rank that is in the all-gather answers. A neighbour that does not
+ * answer is late. It is named by the rank above it; rank 0, which has none above it, is named by rank 1. All other
+ * ranks wait in silence. At the deadline, the rank that names a late one ends the all-gather for all ranks: it tells
+ * its neighbours, and these tell theirs.
  */
 #include "mca/coll/mscclpp/oob/gather.h"
 
@@ -63,6 +63,7 @@ typedef struct {
     bool has_own;                                /* this rank's own part is in `whole` */
     bool sent_up;                                /* the parts of this subtree have been sent to the rank above */
     bool told_end;                               /* the neighbours have been told that the all-gather has ended */
+    bool asks_again;                             /* neighbours have to answer a second time */
     bool complete;                               /* `whole` is complete, and is on its way to the children */
     double completed;                            /* when it became complete, by mscclpp_now */
     ompi_request_t *requests[TREE_CHILDREN_MAX]; /* sends of `whole`; NULL: not begun, or over */
@@ -420,6 +421,18 @@ static bool ask_if_late(tree_t *tree, neighbour_t *neighbour, double now)
     return now - neighbour->asked_at > ANSWER_SECONDS;
 }
 
+/* At the deadline, asks those that have answered once more: a rank may have died since. */
+static void ask_again(tree_t *tree)
+{
+    neighbour_t *neighbour = &tree->above;
+
+    tree->asks_again = true;
+    for (int i = 0; i <= tree->children; neighbour = &tree->below[i++]) {
+        neighbour->asked_at = neighbour->answered ? 0 : neighbour->asked_at;
+        neighbour->answered = false;
+    }
+}
+
 /*
  * Writes the late ranks that this rank has to name into `text`, after it has asked its neighbours. *first_p is the
  * first of them, or -1 if there is none.
@@ -494,6 +507,9 @@ static mscclpp_status_t tree_watch(void *state)
     }
     if (waited < ASK_AFTER) {
         return MSCCLPP_OK;
+    }
+    if (is_over && !tree->asks_again) {
+        ask_again(tree);
     }
     list_late(tree, now, ranks, sizeof(ranks), &first_late);
     /* The rank that names the late rank should have ended the all-gather before this time. */

@@ -1,0 +1,93 @@
+/*
+ * Signs of life: which ranks of the node have stopped amid a wait.
+ *
+ * A call waits several times, and each wait has a deadline of its own. A rank that dies after it has come would
+ * therefore cost a second deadline: the first wait may last nearly until its deadline, because another rank is slow,
+ * and only the next one is for the rank that has died. So a rank that waits changes its sign on the board every
+ * millisecond, and the others measure for how long a sign has stayed as it was. A rank whose sign has not changed for a
+ * whole deadline is gone, and no wait for it goes on.
+ *
+ * A rank that lives must never seem to be gone. So three kinds of ranks give no sign, and whoever waits for them does
+ * so until its own deadline: ranks that have not come, ranks that work between two waits, and ranks in a fiber, whose
+ * application decides when they go on. A rank measures only while it waits itself.
+ */
+#include "mca/common/base/fiber.h"
+#include "mca/common/group/group.h"
+
+/* The most seconds between two looks that count. If more pass, this rank itself was stopped, and perhaps all were. */
+#define STEP_MAX 1.0
+
+/* Seconds beyond the deadline after which a rank is gone. A rank that begins to wait later has its deadline before. */
+#define GONE_SECONDS 1.0
+
+/*
+ * Seconds without a sign after which a message names a rank, if no other rank is late; at most half of the deadline. A
+ * busy machine may keep a rank from its sign for a while.
+ */
+#define SILENT_SECONDS 3.0
+
+void mscclpp_group_begin_signs(mscclpp_group_t *group, double now)
+{
+    group->signs.looked_at = now;
+}
+
+void mscclpp_group_show_sign(mscclpp_group_t *group, uint64_t call)
+{
+    mscclpp_board_line_t *line = &group->board[group->rank];
+
+    if (mscclpp_fiber_inside()) {
+        return;
+    }
+    mscclpp_board_store(&line->sign, line->sign + 1);
+    mscclpp_board_store(&line->waits_in, mscclpp_group_call_word(group, call, MSCCLPP_CALL_DEVICE));
+}
+
+void mscclpp_group_hide_sign(mscclpp_group_t *group)
+{
+    mscclpp_board_store(&group->board[group->rank].waits_in, 0);
+}
+
+/* The times are seconds that this rank has waited in the call, so a rank that works meanwhile charges nobody. */
+void mscclpp_group_read_signs(mscclpp_group_t *group, uint64_t call, double now)
+{
+    mscclpp_group_signs_t *signs = &group->signs;
+    const uint64_t word = mscclpp_group_call_word(group, call, MSCCLPP_CALL_DEVICE);
+    const double step = now - signs->looked_at;
+    const bool is_new = signs->call != word;
+    int rank;
+
+    signs->call = word;
+    signs->waited = is_new ? 0 : signs->waited + (step < STEP_MAX ? step : STEP_MAX);
+    signs->looked_at = now;
+    for (rank = 0; rank < group->size; ++rank) {
+        const bool waits = mscclpp_board_load(&group->board[rank].waits_in) == word;
+        const uint64_t sign = mscclpp_board_load(&group->board[rank].sign);
+
+        if (is_new || !waits || sign != signs->last[rank]) {
+            signs->last[rank] = sign;
+            signs->changed_at[rank] = signs->waited;
+        }
+    }
+}
+
+/* Returns for how many seconds this rank has waited in the current call since the last sign of a rank of the node. */
+static double silence_of(const mscclpp_group_t *group, int rank)
+{
+    const mscclpp_group_signs_t *signs = &group->signs;
+
+    return rank == group->rank || signs->call != mscclpp_group_call_word(group, group->call, MSCCLPP_CALL_DEVICE)
+               ? 0
+               : signs->waited - signs->changed_at[rank];
+}
+
+bool mscclpp_group_is_silent(const mscclpp_group_t *group, int rank)
+{
+    const double half = group->timeout / 2;
+
+    return silence_of(group, rank) > (group->timeout > 0 && half < SILENT_SECONDS ? half : SILENT_SECONDS);
+}
+
+bool mscclpp_group_is_gone(const mscclpp_group_t *group, int rank)
+{
+    return group->timeout > 0 && silence_of(group, rank) > group->timeout + GONE_SECONDS;
+}

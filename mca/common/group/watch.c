@@ -1,0 +1,123 @@
+/*
+ * Signs of life between nodes, for a node that dies as a whole; within a node, signs.c sees which rank has stopped.
+ *
+ * The first rank of a node watches the first rank of the next node while it waits: now and then it asks for a sign. A
+ * rank that gives signs on its board answers, and says when its wait has ended. So the same holds as within a node: a
+ * rank that has not come, works or is in a fiber is not expected to answer. Each rank is asked by one other only,
+ * because a rank that is gone takes time to reach.
+ */
+#include "mca/common/base/log.h"
+#include "mca/common/group/group.h"
+
+/* The time between two questions is this part of the deadline, within these bounds in seconds. */
+#define QUESTIONS 8
+#define PERIOD_MIN 1.0
+#define PERIOD_MAX 10.0
+
+/* Seconds beyond the deadline and the time between two questions after which the watched rank is gone. */
+#define GONE_SECONDS 1.0
+
+static double period_of(const mscclpp_group_t *group)
+{
+    const double period = group->timeout / QUESTIONS;
+
+    return period < PERIOD_MIN ? PERIOD_MIN : period > PERIOD_MAX ? PERIOD_MAX : period;
+}
+
+/* Returns the first rank of the next node, in the communicator. `leaders` has all nodes but this one, in order. */
+static int watched_rank(const mscclpp_group_t *group)
+{
+    int next = 0;
+
+    while (next < group->leader_count && group->leaders[next] < group->members[0]) {
+        ++next;
+    }
+    return group->leaders[next % group->leader_count];
+}
+
+/* Returns true if this rank is to watch another one in a wait. Without a deadline there is no use for it. */
+static bool watches(const mscclpp_group_t *group)
+{
+    return group->rank == 0 && group->leader_count > 0 && group->ctrl != NULL && group->timeout > 0;
+}
+
+void mscclpp_group_end_watch(mscclpp_group_t *group)
+{
+    mscclpp_board_line_t *line = &group->board[group->rank];
+    mscclpp_group_watch_t *watch = &group->watch;
+
+    pthread_mutex_lock(&group->notices.lock);
+    mscclpp_group_hide_sign(group);
+    if (watch->watcher >= 0) {
+        mscclpp_board_store(&line->sign, line->sign + 1);
+        mscclpp_group_post_sign(group, watch->watcher, watch->watcher_call);
+        watch->watcher = -1;
+    }
+    pthread_mutex_unlock(&group->notices.lock);
+}
+
+/* Returns the first rank of any node that has failed in call `call`, or -1. */
+static int failed_rank(mscclpp_group_t *group, uint64_t call)
+{
+    mscclpp_group_notice_t failed, host;
+    int rank;
+
+    for (rank = 0; rank < group->size; ++rank) {
+        const uint64_t failure = mscclpp_board_load(&group->board[rank].failure);
+
+        if (rank != group->rank && failure != 0 && failure / MSCCLPP_BOARD_FAILURE_BASE == call) {
+            return group->members[rank];
+        }
+    }
+    mscclpp_group_read_notices(group, &failed, &host);
+    return failed.call == call ? failed.rank : -1;
+}
+
+mscclpp_status_t mscclpp_group_give_signs(mscclpp_group_t *group, uint64_t call, double now)
+{
+    int rank;
+
+    mscclpp_group_show_sign(group, call);
+    mscclpp_group_read_signs(group, call, now);
+    (void)mscclpp_group_watch_next(group, call, &rank);
+    rank = failed_rank(group, call);
+    if (rank >= 0) {
+        mscclpp_info("%s: rank %d has failed in call %llu", group->oob.label, rank, (unsigned long long)call);
+        return MSCCLPP_ERR_PEER;
+    }
+    return MSCCLPP_OK;
+}
+
+/*
+ * Asks again after half of the deadline if there is no answer, in case the question is lost. Times are seconds that
+ * this rank has waited in the call, as in signs.c.
+ */
+bool mscclpp_group_watch_next(mscclpp_group_t *group, uint64_t call, int *gone_p)
+{
+    mscclpp_group_watch_t *watch = &group->watch;
+    const double waited = group->signs.waited;
+    bool is_gone, waits;
+
+    if (!watches(group)) {
+        return false;
+    }
+    pthread_mutex_lock(&group->notices.lock);
+    watch->waited = waited;
+    if (watch->call != call || waited < watch->asked_at) {
+        watch->call = call;
+        watch->sign = 0;
+        watch->watched = watched_rank(group);
+        watch->has_answered = true;
+        watch->asked_at = waited;
+    }
+    waits = watch->sign % 2 != 0;
+    if (waited - watch->asked_at >= (watch->has_answered || !waits ? period_of(group) : group->timeout / 2)) {
+        watch->has_answered = false;
+        watch->asked_at = waited;
+        mscclpp_group_post_watch(group, watch->watched, call);
+    }
+    is_gone = waits && waited - watch->heard_at > group->timeout + period_of(group) + GONE_SECONDS;
+    pthread_mutex_unlock(&group->notices.lock);
+    *gone_p = watch->watched;
+    return is_gone;
+}
