@@ -392,6 +392,38 @@ static void test_channels(void)
     }
 }
 
+/* The line about the choice gives no time for recursive doubling if it has no room, or for 16-bit floats. */
+static void test_doubling_told(void)
+{
+    mscclpp_protocol_t protocol;
+    mscclpp_select_input_t input;
+    mscclpp_layout_t layout;
+    mscclpp_choice_t choice;
+    char text[512];
+    int i;
+
+    mscclpp_layout_init_between(&layout, 16 * 1024 * KIB);
+    fill_protocol(&protocol);
+    memset(&input, 0, sizeof(input));
+    input.protocol = &protocol;
+    input.layout = &layout;
+    input.on_twin = true;
+    input.shards = input.max_node_ranks = input.nranks = 1;
+    input.nodes = 4;
+    input.slot_size = 4096;
+    input.bytes = (uint64_t)1 << 20;
+    for (i = 0; i < 3; ++i) {
+        const bool serves = i == 2;
+
+        input.packet_units = i == 0 ? 0 : 1024;
+        input.dtype = i == 1 ? MSCCLPP_DTYPE_FLOAT16 : MSCCLPP_DTYPE_FLOAT32;
+        REQUIRE(mscclpp_select_allreduce(&input, &choice) == MSCCLPP_OK);
+        mscclpp_select_explain(&input, &choice, text, sizeof(text));
+        CHECK(strstr(text, ", nodes_doubling ") != NULL);
+        CHECK_EQ(strstr(text, ", nodes_doubling inf us") == NULL, serves);
+    }
+}
+
 static void test_nodes(void)
 {
     static const uint64_t scratch_sizes[] = {1024 * KIB, 16 * 1024 * KIB};
@@ -471,6 +503,7 @@ int main(void)
     test_layout();
     test_nodes();
     test_channels();
+    test_doubling_told();
     test_no_room();
     test_shapes();
     return unit_end();

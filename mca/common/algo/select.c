@@ -193,5 +193,8 @@ mscclpp_status_t mscclpp_select_meeting(const mscclpp_select_input_t *input, msc
 void mscclpp_select_explain(const mscclpp_select_input_t *input, const mscclpp_choice_t *choice, char *text,
                             size_t size)
 {
-    mscclpp_between_explain(input, choice->algo->name, text, size);
+    mscclpp_choice_t other;
+    const bool can_double = mscclpp_select_shape(input, &mscclpp_algo_allreduce_nodes_doubling, &other) == MSCCLPP_OK;
+
+    mscclpp_between_explain(input, choice->algo->name, can_double, text, size);
 }

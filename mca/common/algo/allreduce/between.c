@@ -92,8 +92,11 @@ void mscclpp_between_print_figures(const mscclpp_select_input_t *input, const ms
  * Writes the estimates of all patterns, and then the figures that they were computed with. If `size` is too small,
  * the text is truncated and the figures are left out.
  */
-void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *chosen, char *text, size_t size)
+void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *chosen, bool can_double, char *text,
+                             size_t size)
 {
+    /* Its packets may find no room, or must not carry the type. Tiles without room are "inf us" by themselves. */
+    const double doubling = can_double ? mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DOUBLING) : HUGE_VAL;
     const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
     const int used =
         snprintf(text, size,
@@ -104,8 +107,7 @@ void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *ch
                  mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) * 1e6,
                  mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING) * 1e6,
                  mscclpp_between_cost(input, MSCCLPP_DEV_NODES_HALVING) * 1e6,
-                 mscclpp_between_cost(input, MSCCLPP_DEV_NODES_TREES) * 1e6,
-                 mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DOUBLING) * 1e6);
+                 mscclpp_between_cost(input, MSCCLPP_DEV_NODES_TREES) * 1e6, doubling * 1e6);
 
     if (used >= 0 && (size_t)used < size) {
         mscclpp_between_print_figures(input, &figures, text + used, size - (size_t)used);

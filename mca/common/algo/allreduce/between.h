@@ -45,7 +45,11 @@ double mscclpp_between_packets_cost(const mscclpp_select_input_t *input, mscclpp
 bool mscclpp_between_take_tiles(const mscclpp_select_input_t *input, const mscclpp_schedule_t *schedule,
                                 mscclpp_dev_nodes_pattern_t exchange, uint64_t bytes, mscclpp_cost_figures_t *figures);
 
-/* Does what mscclpp_select_explain (mca/common/algo/select.h) describes. */
-void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *chosen, char *text, size_t size);
+/*
+ * Does what mscclpp_select_explain (mca/common/algo/select.h) describes. `can_double`: recursive doubling can serve the
+ * call.
+ */
+void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *chosen, bool can_double, char *text,
+                             size_t size);
 
 #endif
