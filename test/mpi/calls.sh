@@ -139,6 +139,15 @@ cases_requests() {
         --mca coll_mscclpp_epoch_limit 16 "$bindir/test_request"
     run "persistent:restarts" 1200 -n 2 "${forced[@]}" "$bindir/test_persistent" \
         --restarts "$([ "$long" = 1 ] && echo 1000000 || echo 20000)"
+    # What a request was made from has ended; types, operations and arrays are the request's own.
+    for n in 2 3; do
+        run "persistent:owned:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage" --starts 40
+        run "persistent:owned:staged:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm stage \
+            "$bindir/test_stage" --starts 10
+        run "persistent:owned:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_stage" --starts 10
+    done
+    run "persistent:owned:nodes" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
+        "$bindir/test_stage" --starts 40
     run "persistent:late" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_persistent" --late
     # Over several nodes: where kernels store packets for one another, and where a proxy sends them.
     run "persistent:nodes" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_persistent"
@@ -156,6 +165,9 @@ cases_requests() {
     run "request:linger" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_request"
     run "request:zerocopy" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_algorithm zerocopy "$bindir/test_request"
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
+    # Where the twin knows allocations: a start sees that those of the buffers have changed.
+    run_saying "persistent:split" 'alltoallw: buffers of a persistent request are described again' 60 -n 3 \
+        "${forced[@]}" "${mapped[@]}" --mca coll_mscclpp_verbose 3 "$bindir/test_persistent" --split
     run "persistent:alone" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_twin_blocks 2 \
         "$bindir/test_persistent"
     run "request:hidden:alone" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 \

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 const char *const sm_collective_names[COLLECTIVES] = {"allgather",
                                                       "allgatherv",
@@ -398,8 +399,13 @@ void sm_open(void)
         MPI_Type_free(&inner);
         MPI_Type_free(&shifted);
     }
-    MT_MPI(MPI_Op_create(user_op, 1, &sm_sum_op));
-    MT_MPI(MPI_Op_create(user_op, 0, &sm_affine_op));
+    sm_make_op(true, &sm_sum_op);
+    sm_make_op(false, &sm_affine_op);
+}
+
+void sm_make_op(bool commutes, MPI_Op *op)
+{
+    MT_MPI(MPI_Op_create(user_op, commutes, op));
 }
 
 void sm_close(void)
@@ -414,4 +420,103 @@ void sm_close(void)
 void sm_set_op_type(const type_t *type)
 {
     op_type = type;
+}
+
+/* ---- Arguments that end when a persistent request has been made ---- */
+
+/* In pages of their own, which are out of reach between sm_take_back and the next sm_lend. */
+static struct {
+    side_t sides[2];
+    type_t types[2]; /* of the sides */
+    bool frees;      /* the handles are duplicates */
+    MPI_Op op;       /* MPI_OP_NULL: the operation is no duplicate */
+} * lent;
+
+/* Types that were duplicated, and those of them that have ended. */
+static int lent_types, ended_types;
+
+static int count_end(MPI_Datatype type, int key, void *value, void *context)
+{
+    (void)type;
+    (void)key;
+    (void)value;
+    (void)context;
+    ++ended_types;
+    return MPI_SUCCESS;
+}
+
+/* Replaces the handle of a derived type by one of a duplicate, whose end is counted. */
+static void duplicate(MPI_Datatype *type)
+{
+    static int key = MPI_KEYVAL_INVALID;
+
+    if (MPI_INT == *type) {
+        return;
+    }
+    if (MPI_KEYVAL_INVALID == key) {
+        MT_MPI(MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, count_end, &key, NULL));
+    }
+    MT_MPI(MPI_Type_dup(*type, type));
+    MT_MPI(MPI_Type_set_attr(*type, key, NULL));
+    ++lent_types;
+}
+
+static void end_duplicate(MPI_Datatype *type)
+{
+    if (MPI_INT != *type) {
+        MT_MPI(MPI_Type_free(type));
+    }
+}
+
+/* Does something with each handle of the types that the call of two lent sides uses. */
+static void each_type(const call_t *call, void (*act)(MPI_Datatype *))
+{
+    for (int side = 0; side < 2; ++side) {
+        act(&lent->types[side].handle);
+        for (int i = 0; i < lent->sides[side].blocks && is_w(call->collective); ++i) {
+            act(&lent->sides[side].handles[i]);
+        }
+    }
+}
+
+const side_t *sm_lend(const call_t *call, bool frees, MPI_Op *op)
+{
+    if (lent == NULL) {
+        lent = mmap(NULL, sizeof(*lent), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        MT_CHECK(MAP_FAILED != (void *)lent, "no memory for arguments");
+    }
+    MT_CHECK(0 == mprotect(lent, sizeof(*lent), PROT_READ | PROT_WRITE), "the arguments cannot be written");
+    lent->sides[0] = call->send;
+    lent->sides[1] = call->recv;
+    lent->frees = frees;
+    lent->op = MPI_OP_NULL;
+    for (int side = 0; side < 2; ++side) {
+        lent->types[side] = *lent->sides[side].type;
+        lent->sides[side].type = &lent->types[side];
+    }
+    if (frees) {
+        each_type(call, duplicate);
+    }
+    if (frees && is_reduction(call->collective) && MPI_SUM != *op) {
+        sm_make_op(sm_sum_op == *op, &lent->op);
+        *op = lent->op;
+    }
+    return lent->sides;
+}
+
+void sm_take_back(const call_t *call)
+{
+    if (lent->frees) {
+        each_type(call, end_duplicate);
+    }
+    if (MPI_OP_NULL != lent->op) {
+        MT_MPI(MPI_Op_free(&lent->op));
+    }
+    MT_CHECK(0 == mprotect(lent, sizeof(*lent), PROT_NONE), "the arguments stay in reach");
+}
+
+void sm_check_ended(const call_t *call)
+{
+    MT_CHECK(lent_types == ended_types, "%s on %s: %d of %d types have not ended with their persistent request",
+             sm_collective_names[call->collective], call->group->name, lent_types - ended_types, lent_types);
 }

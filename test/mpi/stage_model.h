@@ -105,6 +105,9 @@ extern MPI_Op sm_affine_op; /* not commutative; for types of two integers */
 void sm_open(void);
 void sm_close(void);
 
+/* Makes an operation that is like sm_sum_op, or like sm_affine_op if it does not commute. */
+void sm_make_op(bool commutes, MPI_Op *op);
+
 bool is_w(collective_t collective);
 bool is_v(collective_t collective);
 bool is_reduction(collective_t collective);
@@ -123,6 +126,18 @@ void sm_fill(call_t *call, int round);
 void sm_expect(call_t *call, int round);
 
 char *sm_address(const side_t *side);
+
+/*
+ * Returns copies of both sides of a call, from which a persistent request is then made. `frees`: the types of these
+ * copies are duplicates, and so is *op, unless MPI has predefined it.
+ */
+const side_t *sm_lend(const call_t *call, bool frees, MPI_Op *op);
+
+/* Frees all duplicates, and puts the copies out of reach: whoever reads them from now on crashes. */
+void sm_take_back(const call_t *call);
+
+/* Checks, when the request has been freed, that the duplicates of its types have ended. */
+void sm_check_ended(const call_t *call);
 
 /* The number of integers in all blocks. */
 int sm_ints(const side_t *side);

@@ -2,12 +2,13 @@
  * Persistent requests that kernels serve: started by each rank in an order of its own, among calls of all other kinds,
  * over and over.
  *
- * --restarts N: so often. --late: a rank that does not come in time, which is an error of all, of nonblocking calls,
- * too.
+ * --restarts N: so often. --split: a buffer is several allocations at some starts. --late: a rank that does not come in
+ * time, which is an error of all, of nonblocking calls, too.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "test/mpi/mpi_sums.h"
@@ -147,6 +148,65 @@ static void restarts(int times)
     }
 }
 
+/* Maps memory that counts as one allocation of the device if coll_mscclpp_twin_shared_only is set. */
+static char *map_shared(char *address, size_t length)
+{
+    char *memory = mmap(address, length, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | (address != NULL ? MAP_FIXED : 0), -1, 0);
+
+    MT_CHECK(MAP_FAILED != (void *)memory, "no shared memory");
+    return memory;
+}
+
+/*
+ * Between starts, the buffers become several allocations at the same addresses, and one again. Only blocks with types
+ * of their own may lie in several.
+ */
+static void split(void)
+{
+    enum { RANKS = 4, TURNS = 6, BLOCK = 4096 /* bytes: a page */, INTS = BLOCK / sizeof(int) };
+    const size_t length = (size_t)BLOCK * (size_t)mt_size;
+    const counts_t before = counts_now();
+    int counts[RANKS], displs[RANKS];
+    MPI_Datatype types[RANKS];
+    MPI_Request request;
+    char *in, *out;
+
+    MT_CHECK(mt_size <= RANKS && BLOCK == sysconf(_SC_PAGESIZE), "for up to %d ranks and pages of %d bytes", RANKS,
+             BLOCK);
+    in = map_shared(NULL, length);
+    out = map_shared(NULL, length);
+    for (int i = 0; i < mt_size; ++i) {
+        counts[i] = INTS;
+        displs[i] = BLOCK * i;
+        types[i] = MPI_INT;
+    }
+    MT_MPI(PERSISTENT_INIT(Alltoallw)(in, counts, displs, types, out, counts, displs, types, MPI_COMM_WORLD,
+                                      MPI_INFO_NULL, &request));
+    for (int turn = 0; turn < TURNS; ++turn) {
+        const int base = salt += 1;
+
+        if (turn % 4 == 2) {
+            (void)map_shared((mt_rank % 2 ? in : out) + BLOCK, length - BLOCK);
+        } else if (turn % 4 == 0) {
+            (void)map_shared(mt_rank % 2 ? in : out, length);
+        }
+        for (int i = 0; i < mt_size * INTS; ++i) {
+            ((unsigned *)(void *)in)[i] = sum_value(mt_rank, i, base);
+        }
+        MT_MPI(MPI_Start(&request));
+        MT_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        for (int i = 0; i < mt_size * INTS; ++i) {
+            MT_CHECK(((unsigned *)(void *)out)[i] == sum_value(i / INTS, mt_rank * INTS + i % INTS, base),
+                     "split, turn %d: integer %d is wrong", turn, i);
+        }
+    }
+    counts_check(before, TURNS, "split");
+    MT_MPI(MPI_Request_free(&request));
+    (void)munmap(in, length);
+    (void)munmap(out, length);
+}
+
 /*
  * The last rank comes after the others' deadline. It may find its operands there, as they have been sent; all others
  * are told, and each call from then on fails on all ranks. Open MPI frees persistent requests that fail.
@@ -202,6 +262,8 @@ int main(int argc, char **argv)
     }
     if (argc > 2 && 0 == strcmp(argv[1], "--restarts")) {
         restarts(atoi(argv[2]));
+    } else if (argc > 1 && 0 == strcmp(argv[1], "--split")) {
+        split();
     } else if (argc > 1 && 0 == strcmp(argv[1], "--late")) {
         fail_late();
     } else {

@@ -2,8 +2,12 @@
  * Staging of device buffers, call by call: every collective that MPI has, blocking, nonblocking and persistent, with
  * layouts of every kind. What each rank receives is computed here from the ranks' numbers; whole buffers are compared,
  * so that a byte written between the elements, or around them, is found. A counter proves that the calls were staged.
- * With --world as its first argument, on MPI_COMM_WORLD alone.
+ * When a persistent request has been made, the arrays that it was made from are out of reach, and types and operations
+ * are freed.
+ * With --world as its first argument, on MPI_COMM_WORLD alone. With --starts N, persistent requests alone, started so
+ * often.
  */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +21,7 @@
 #define PERSISTENT_INIT(Name_) MPI_##Name_##_init
 #endif
 
-#define ROUNDS 3 /* starts of a persistent request */
+#define ROUNDS 3 /* starts of a persistent request, unless --starts N asks for another number */
 
 /* On several nodes, one persistent request of so many is tried; no divisor of the number of layouts. */
 #define PERSISTENT_EVERY 17
@@ -31,6 +35,7 @@ static char *seen;
 static long passed, failed, staged_calls, served_calls;
 static bool all_device; /* the twin, unless --kinds says that coll_mscclpp_twin_shared_only is set */
 static bool without;    /* the component: shows what Open MPI alone gets wrong */
+static int starts = ROUNDS;
 
 /* ---- The calls ---- */
 
@@ -39,12 +44,16 @@ static bool without;    /* the component: shows what Open MPI alone gets wrong *
      : NONBLOCKING == call->variant ? MPI_I##name_(__VA_ARGS__, comm, request)                                         \
                                     : PERSISTENT_INIT(Name_)(__VA_ARGS__, comm, MPI_INFO_NULL, request))
 
-static int start(call_t *call, MPI_Request *request)
+static MPI_Op op_of(const call_t *call)
+{
+    return call->send_type == &sm_types[PLAIN] ? MPI_SUM : 2 == call->send_type->ints ? sm_affine_op : sm_sum_op;
+}
+
+/* Makes a call with the arguments of two sides: those of the call, or copies. */
+static int start(const call_t *call, const side_t *s, const side_t *r, MPI_Op op, MPI_Request *request)
 {
     MPI_Comm comm = call->group->comm;
-    side_t *s = &call->send, *r = &call->recv;
     int rank = call->group->rank;
-    MPI_Op op = call->send_type == &sm_types[PLAIN] ? MPI_SUM : 2 == call->send_type->ints ? sm_affine_op : sm_sum_op;
     bool root_only = is_rooted(call->collective);
     const void *sbuf = call->in_place && (!root_only || call->is_root) ? MPI_IN_PLACE : sm_address(s);
     void *rbuf = r->blocks > 0 ? sm_address(r) : NULL;
@@ -159,10 +168,24 @@ static bool kernels_may_serve(const call_t *call)
            !(NONBLOCKING == call->variant && mt_parameter_is("mixed_buffers", "1"));
 }
 
+/*
+ * Makes a persistent request from arguments that end with this function. Open MPI itself keeps no references to types
+ * and operations, so they stay where it serves the request.
+ */
+static int make_and_forget(const call_t *call, MPI_Request *request)
+{
+    MPI_Op op = op_of(call);
+    const side_t *sides = sm_lend(call, !without && touches(call), &op);
+    const int code = start(call, &sides[0], &sides[1], op, request);
+
+    sm_take_back(call);
+    return code;
+}
+
 static void run_call(call_t *call)
 {
     MPI_Request request = MPI_REQUEST_NULL;
-    int rounds = PERSISTENT == call->variant ? ROUNDS : 1;
+    int rounds = PERSISTENT == call->variant ? starts : 1;
     bool good = true;
     /* Whether ranks pass different kinds of memory: the first one of them to come decides for all. */
     const bool mixed = call->send.buffer->kind != call->recv.buffer->kind;
@@ -177,7 +200,8 @@ static void run_call(call_t *call)
         mt_buffer_put(call->send.buffer, call->send.image, call->send.used);
         mt_buffer_put(call->recv.buffer, call->recv.image, call->recv.used);
         if (0 == round) {
-            code = start(call, &request);
+            code = PERSISTENT == call->variant ? make_and_forget(call, &request)
+                                               : start(call, &call->send, &call->recv, op_of(call), &request);
         }
         if (PERSISTENT == call->variant && MPI_SUCCESS == code) {
             code = MPI_Start(&request);
@@ -218,6 +242,7 @@ static void run_call(call_t *call)
     }
     if (PERSISTENT == call->variant) {
         MT_MPI(MPI_Request_free(&request));
+        sm_check_ended(call);
     }
     *(good ? &passed : &failed) += 1;
 }
@@ -462,12 +487,15 @@ static void report(void)
 int main(int argc, char **argv)
 {
     group_t groups[7];
-    bool world;
+    bool world, persistent_only;
     int count = 0;
 
+    (void)mallopt(M_PERTURB, 0x5a); /* whoever uses what was freed finds no valid data there */
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
     without = argc > 1 && 0 == strcmp(argv[1], "--without");
     world = argc > 1 && 0 == strcmp(argv[1], "--world");
+    persistent_only = argc > 2 && 0 == strcmp(argv[1], "--starts");
+    starts = persistent_only ? atoi(argv[2]) : ROUNDS;
     if (mt_too_small(2)) {
         MPI_Finalize();
         return MT_SKIPPED;
@@ -494,7 +522,7 @@ int main(int argc, char **argv)
         dist_graph(&groups[count++]);
     }
     for (int i = 0; i < count; ++i) {
-        for (int variant = 0; variant < VARIANTS; ++variant) {
+        for (int variant = persistent_only ? PERSISTENT : BLOCKING; variant < VARIANTS; ++variant) {
             run_group(&groups[i], (variant_t)variant, 0, 0);
             if (!all_device) {
                 run_group(&groups[i], (variant_t)variant, 0, 1);

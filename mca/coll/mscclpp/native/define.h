@@ -29,10 +29,9 @@ typedef struct ompi_datatype_t type_t;
  *
  * The functions for MPI are call_<name>, start_<name> (nonblocking) and make_<name> (persistent). The other functions:
  *     other_<name>, other_i<name>: serve a call without kernels
- *     describe_<name>: describes a queued call
+ *     describe_<name>: describes a queued call, or the starts of a persistent request
  *     later_<name>: serves a nonblocking call when it is its turn
  *     hand_over_<name>: passes such a call to another component
- *     again_<name>: serves a start of a persistent request
  */
 #define LIST(...) __VA_ARGS__
 #define NATIVE(name_, id_, params_, args_)                                                                             \
@@ -138,24 +137,14 @@ typedef struct ompi_datatype_t type_t;
         return mca_coll_mscclpp_request_submit(request, request_p);                                                    \
     }                                                                                                                  \
                                                                                                                        \
-    static int again_##name_(mca_coll_mscclpp_request_t *request)                                                      \
-    {                                                                                                                  \
-        call_t call;                                                                                                   \
-        int rc;                                                                                                        \
-                                                                                                                       \
-        (void)mca_coll_mscclpp_native_begin(&call, request->module, MSCCLPP_COLL_##id_);                               \
-        (void)fill_##name_(&call, ompi_comm_rank(request->module->comm), MCA_COLL_MSCCLPP_KEPT(request, args_));       \
-        rc = mca_coll_mscclpp_native_serve_again(request, &call);                                                      \
-        mca_coll_mscclpp_native_end(&call);                                                                            \
-        return rc;                                                                                                     \
-    }                                                                                                                  \
-                                                                                                                       \
     static int make_##name_(LIST params_, struct ompi_communicator_t *comm, struct ompi_info_t *info,                  \
                             ompi_request_t **request_p, mca_coll_base_module_t *base)                                  \
     {                                                                                                                  \
         mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
+        struct {                                                                                                       \
+            mca_coll_mscclpp_passed_t passed;                                                                          \
+        } kept = {.passed = {.sbuf = NULL}};                                                                           \
         mca_coll_mscclpp_lane_t *lane = NULL;                                                                          \
-        mca_coll_mscclpp_request_t *request;                                                                           \
         call_t call;                                                                                                   \
         int rc;                                                                                                        \
                                                                                                                        \
@@ -179,14 +168,9 @@ typedef struct ompi_datatype_t type_t;
             return module->previous.name_##_init(LIST args_, comm, info, request_p,                                    \
                                                  module->previous.name_##_init_module);                                \
         }                                                                                                              \
-        request = mca_coll_mscclpp_lane_request(lane, again_##name_);                                                  \
-        if (request == NULL) {                                                                                         \
-            return MPI_ERR_NO_MEM;                                                                                     \
-        }                                                                                                              \
-        request->largest_block = call.args.largest_block;                                                              \
-        MCA_COLL_MSCCLPP_KEEP(request, args_);                                                                         \
-        *request_p = &request->super.super;                                                                            \
-        return OMPI_SUCCESS;                                                                                           \
+        MCA_COLL_MSCCLPP_KEEP(&kept, args_);                                                                           \
+        return mca_coll_mscclpp_native_make_request(lane, MSCCLPP_COLL_##id_, &kept.passed, describe_##name_,          \
+                                                    call.args.largest_block, request_p);                               \
     }                                                                                                                  \
     const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_native_i##name_ = start_##name_;                            \
     const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_native_##name_##_init = make_##name_

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "mca/coll/mscclpp/native/gate.h"
+#include "mca/coll/mscclpp/native/kept.h"
 #include "mca/coll/mscclpp/native/request.h"
 #include "mca/common/base/log.h"
 #include "mca/common/team/parts.h"
@@ -102,10 +103,10 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
 }
 
 /*
- * Frees a lane and its team, and removes the lane from the module's list. Its request must be inactive. If the
- * communicator has been freed before, the lane has no team any more and is not in the list. Not collective.
+ * Removes the lane from the module's list, too. If the communicator has been freed before, the lane has no team any
+ * more and is not in the list.
  */
-static void lane_free(mca_coll_mscclpp_lane_t *lane)
+void mca_coll_mscclpp_lane_free(mca_coll_mscclpp_lane_t *lane)
 {
     mca_coll_mscclpp_lane_t **link = &lane->module->lanes;
 
@@ -118,6 +119,7 @@ static void lane_free(mca_coll_mscclpp_lane_t *lane)
     }
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
     mscclpp_team_destroy(lane->team);
+    mca_coll_mscclpp_kept_free(lane->kept);
     free(lane);
 }
 
@@ -128,11 +130,11 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_lane_request(mca_coll_mscclpp_lane_
     mca_coll_mscclpp_request_t *request = mca_coll_mscclpp_request_new_persistent(lane->module, &lane->queue, serve);
 
     if (request == NULL) {
-        lane_free(lane);
+        mca_coll_mscclpp_lane_free(lane);
         return NULL;
     }
     request->lane = lane;
-    request->free_lane = lane_free;
+    request->free_lane = mca_coll_mscclpp_lane_free;
     return request;
 }
 

@@ -19,6 +19,8 @@ struct mca_coll_mscclpp_lane {
     uint64_t rung;    /* number of starts without a launch that have been counted */
     bool broken;      /* a start has failed, and all further ones fail */
     bool told_broken; /* the failure has been reported */
+    /* The arguments of the starts (kept.h). NULL: the lane serves an all-reduce, or no persistent request. */
+    struct mca_coll_mscclpp_kept *kept;
 };
 
 /*
@@ -36,6 +38,9 @@ struct mca_coll_mscclpp_lane {
 int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device,
                                uint64_t *largest_p, mscclpp_status_t (*prepare)(mscclpp_team_t *team, void *context),
                                void *context, mca_coll_mscclpp_lane_t **lane_p);
+
+/* Frees a lane and its team. Its request, if it has one, must be inactive. Not collective. */
+void mca_coll_mscclpp_lane_free(mca_coll_mscclpp_lane_t *lane);
 
 /*
  * Makes the lane's request; freeing the request frees the lane. `serve`: see request.h. Without memory it frees the

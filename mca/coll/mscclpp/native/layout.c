@@ -49,6 +49,7 @@ int mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscc
     call->passes_data = false;
     call->unserved = MCA_COLL_MSCCLPP_REASON_NONE;
     call->rc = OMPI_SUCCESS;
+    call->bounds[0] = call->bounds[1] = (mca_coll_mscclpp_bounds_t){0, 0};
     call->module = module;
     call->more_packs[0] = call->more_packs[1] = NULL;
     call->ranks = ompi_comm_size(module->comm);
@@ -140,11 +141,7 @@ static void add_pack(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *pack,
     }
 }
 
-/* The addresses low .. high - 1, which contain all data of a buffer. */
-typedef struct {
-    uintptr_t low;
-    uintptr_t high;
-} bounds_t;
+typedef mca_coll_mscclpp_bounds_t bounds_t;
 
 /*
  * Widens the bounds so that they include the elements. There must be at least one element. The extent may be negative;
@@ -178,12 +175,15 @@ static bool is_scattered(const bounds_t *bounds)
            (bounds->low < (uintptr_t)info.base || bounds->high > (uintptr_t)info.base + info.length);
 }
 
+/* The two buffers, as indices of call->bounds. */
+enum { SEND, RECV };
+
 /*
  * Describes a buffer of consecutive elements. If they have holes, they become the only entry of `packs`, and
  * *scattered_p tells whether they may lie in several allocations. Otherwise *pack_count is 0, and *scattered_p is
  * unchanged. Returns the address that the call passes to kernels, or NULL if the elements have no data.
  */
-static char *describe_elements(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
+static char *describe_elements(mca_coll_mscclpp_native_t *call, int side, const void *buffer, size_t count,
                                const struct ompi_datatype_t *type, mscclpp_coll_pack_t *packs, size_t *pack_count,
                                bool *scattered_p)
 {
@@ -197,6 +197,7 @@ static char *describe_elements(mca_coll_mscclpp_native_t *call, const void *buff
     call->passes_data = true;
     if (!elements.dense) {
         include_elements(&bounds, &elements);
+        call->bounds[side] = bounds;
         *scattered_p = is_scattered(&bounds);
         add_pack(call, &packs[0], &elements, 0);
         *pack_count = 1;
@@ -208,7 +209,7 @@ void mca_coll_mscclpp_native_send(mca_coll_mscclpp_native_t *call, const void *b
                                   struct ompi_datatype_t *type)
 {
     call->args.in_packs = call->in_packs;
-    call->args.in = describe_elements(call, buffer, count, type, call->in_packs, &call->args.in_pack_count,
+    call->args.in = describe_elements(call, SEND, buffer, count, type, call->in_packs, &call->args.in_pack_count,
                                       &call->args.in_scattered);
     call->buffers[0] = call->args.in != NULL ? call->args.in : buffer;
 }
@@ -217,7 +218,7 @@ void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer,
                                   struct ompi_datatype_t *type)
 {
     call->args.out_packs = call->out_packs;
-    call->args.out = describe_elements(call, buffer, count, type, call->out_packs, &call->args.out_pack_count,
+    call->args.out = describe_elements(call, RECV, buffer, count, type, call->out_packs, &call->args.out_pack_count,
                                        &call->args.out_scattered);
     call->buffers[1] = call->args.out != NULL ? call->args.out : buffer;
 }
@@ -288,6 +289,7 @@ typedef struct {
     mscclpp_coll_pack_t *packs;       /* built_in_packs, or *more_packs if there are too many blocks for these */
     size_t pack_count;                /* number of entries of `packs` in use */
     bool scattered;                   /* the blocks may lie in several allocations */
+    bounds_t *bounds;                 /* set if that can be so */
 } described_t;
 
 /*
@@ -435,7 +437,10 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
         return NULL;
     }
     call->passes_data = true;
-    described->scattered = (!placement.dense || blocks->types != NULL) && is_scattered(&placement.bounds);
+    if (!placement.dense || blocks->types != NULL) {
+        *described->bounds = placement.bounds;
+        described->scattered = is_scattered(&placement.bounds);
+    }
     placement.dense = placement.dense && !described->scattered;
     described->packs = placement.dense ? described->built_in_packs
                                        : ensure_packs(call, described->built_in_packs, described->more_packs, count);
@@ -471,7 +476,8 @@ void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const 
     described_t described = {.list = call->send,
                              .runs = call->send_runs,
                              .built_in_packs = call->in_packs,
-                             .more_packs = &call->more_packs[0]};
+                             .more_packs = &call->more_packs[0],
+                             .bounds = &call->bounds[SEND]};
 
     call->args.in = describe_blocks(call, blocks, &described);
     call->args.send = call->send;
@@ -488,7 +494,8 @@ void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const 
     described_t described = {.list = call->recv,
                              .runs = call->recv_runs,
                              .built_in_packs = call->out_packs,
-                             .more_packs = &call->more_packs[1]};
+                             .more_packs = &call->more_packs[1],
+                             .bounds = &call->bounds[RECV]};
 
     call->args.out = describe_blocks(call, blocks, &described);
     call->args.recv = call->recv;
@@ -549,4 +556,11 @@ void mca_coll_mscclpp_native_drop_empty(mca_coll_mscclpp_native_t *call)
     if (!call->args.in_place && !has_data(call->args.recv, call->ranks)) {
         call->args.out = NULL;
     }
+}
+
+bool mca_coll_mscclpp_native_is_outdated(const mca_coll_mscclpp_native_t *call)
+{
+    return OMPI_SUCCESS != call->rc ||
+           (0 != call->bounds[SEND].high && is_scattered(&call->bounds[SEND]) != call->args.in_scattered) ||
+           (0 != call->bounds[RECV].high && is_scattered(&call->bounds[RECV]) != call->args.out_scattered);
 }

@@ -20,9 +20,16 @@ typedef struct {
     mscclpp_dev_runs_t recv_runs[MSCCLPP_DEV_MAX_RANKS];
 } mca_coll_mscclpp_lists_t;
 
+/* The addresses low .. high - 1, which contain all data of a buffer. */
+typedef struct {
+    uintptr_t low;
+    uintptr_t high;
+} mca_coll_mscclpp_bounds_t;
+
 /*
- * One call. It is a variable on the caller's stack, and is not set to 0 as a whole, because the lists are long. Every
- * call for which mca_coll_mscclpp_native_begin succeeded has to be ended.
+ * One call. It is a variable on the caller's stack, or belongs to a persistent request (kept.h). It is not set to 0 as
+ * a whole, because the lists are long. Every call for which mca_coll_mscclpp_native_begin succeeded has to be ended. It
+ * must not be moved.
  */
 typedef struct {
     mscclpp_coll_args_t args;
@@ -32,7 +39,9 @@ typedef struct {
     bool passes_data;                   /* this rank sends or receives data */
     mca_coll_mscclpp_reason_t unserved; /* why no kernel serves the call; equal on all ranks. NONE: not known */
     int rc;                             /* OMPI_SUCCESS, or the error for a call that cannot be described */
-    mscclpp_dev_block_t *send;          /* this list and the next three lists are in `built_in` or in `allocated` */
+    /* By buffer: the data that may lie in several allocations; all 0: they are in one, wherever that is. */
+    mca_coll_mscclpp_bounds_t bounds[2];
+    mscclpp_dev_block_t *send; /* this list and the next three lists are in `built_in` or in `allocated` */
     mscclpp_dev_block_t *recv;
     mscclpp_dev_runs_t *send_runs;
     mscclpp_dev_runs_t *recv_runs;
@@ -42,6 +51,13 @@ typedef struct {
     mscclpp_coll_pack_t out_packs[MSCCLPP_DEV_MAX_RANKS]; /* data with holes in the receive buffer */
     mscclpp_coll_pack_t *more_packs[2]; /* replaces the arrays above if they have too little room; otherwise NULL */
 } mca_coll_mscclpp_native_t;
+
+/*
+ * Describes a call for kernels from its kept arguments, as the blocking function does (define.h). Returns false if
+ * there is nothing to do. The caller ends the description in any case.
+ */
+typedef bool (*mca_coll_mscclpp_describe_fn_t)(mca_coll_mscclpp_native_t *call, mca_coll_mscclpp_module_t *module,
+                                               const mca_coll_mscclpp_passed_t *passed);
 
 /*
  * The blocks of one buffer: one for each rank, or one for each edge of a topology. Either all blocks have the same
@@ -103,6 +119,12 @@ void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buf
  */
 void mca_coll_mscclpp_native_drop_empty(mca_coll_mscclpp_native_t *call);
 
+/*
+ * Returns true if the description is incomplete, or no longer true: a buffer that was in one allocation may now be in
+ * several, or the other way around. Nothing else of a description depends on more than the call's arguments.
+ */
+bool mca_coll_mscclpp_native_is_outdated(const mca_coll_mscclpp_native_t *call);
+
 /* Returns the bytes of data in `count` elements of `type`, without holes. */
 size_t mca_coll_mscclpp_packed_bytes(size_t count, const struct ompi_datatype_t *type);
 
@@ -143,8 +165,14 @@ bool mca_coll_mscclpp_native_pass_at_once(mca_coll_mscclpp_module_t *module, con
 int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call,
                                       mca_coll_mscclpp_lane_t **lane_p);
 
-/* Serves any start of a persistent request, also the first, in its fiber. Returns an MPI error code. */
-int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca_coll_mscclpp_native_t *call);
+/*
+ * Makes the request of a persistent call from its lane, which the request then owns. For `passed`, `describe` and
+ * `largest_block` see mca_coll_mscclpp_kept_make. Local. Returns an MPI error code; after an error the lane is freed.
+ */
+int mca_coll_mscclpp_native_make_request(mca_coll_mscclpp_lane_t *lane, mscclpp_coll_t coll,
+                                         const mca_coll_mscclpp_passed_t *passed,
+                                         mca_coll_mscclpp_describe_fn_t describe, uint64_t largest_block,
+                                         ompi_request_t **request_p);
 
 /* The collectives that kernels serve. Staging has a function for each of them, too. */
 #define MCA_COLL_MSCCLPP_NATIVE(X)                                                                                     \

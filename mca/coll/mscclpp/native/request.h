@@ -45,10 +45,9 @@ struct mca_coll_mscclpp_request_t {
      * `serve` leaves that component's request in `inner`.
      */
     int (*serve)(mca_coll_mscclpp_request_t *request);
-    mca_coll_mscclpp_passed_t passed;
+    mca_coll_mscclpp_passed_t passed; /* of most persistent requests the lane keeps them (kept.h) */
     uint64_t allocation;    /* of a nonblocking all-reduce's output, as `is_device` in mca/common/gpu/gpu.h sets it */
     uint64_t call;          /* number of the call on the communicator; 0: it has none */
-    uint64_t largest_block; /* for a persistent request: the size of the largest block of all ranks */
     mscclpp_fiber_t *fiber; /* runs the call; NULL: not started yet */
     bool is_for_kernels;    /* `serve` first tries kernels, so that a thread apart (fiber.h) may begin it */
     bool told_starter;      /* the starter knows that it may continue the call (starter.h) */

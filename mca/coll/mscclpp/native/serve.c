@@ -2,6 +2,7 @@
 #include "mca/coll/mscclpp/native/native.h"
 
 #include "mca/coll/mscclpp/native/gate.h"
+#include "mca/coll/mscclpp/native/kept.h"
 #include "mca/coll/mscclpp/native/lane.h"
 #include "mca/coll/mscclpp/oob/agree.h"
 #include "mca/common/base/log.h"
@@ -352,14 +353,6 @@ static mscclpp_status_t prepare_team(mscclpp_team_t *team, void *context)
     return mscclpp_collective_prepare(team, &call->args);
 }
 
-/* Sets what the arguments of all starts of a persistent request have in common. */
-static void describe_starts(mscclpp_coll_args_t *args)
-{
-    args->early = true;
-    args->repeated = true;
-    args->is_size_known = true;
-}
-
 /*
  * mca_coll_mscclpp_lane_make replaces this rank's largest block by the largest of all ranks, so the size counts as
  * known. If kernels do not serve the call, *lane_p is NULL and the result is OMPI_SUCCESS.
@@ -372,27 +365,51 @@ int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_col
         module->unserved = call->unserved;
         return OMPI_SUCCESS;
     }
-    describe_starts(&call->args);
+    mca_coll_mscclpp_kept_mark(&call->args);
     return mca_coll_mscclpp_lane_make(module, call->buffers, passes_device(call), &call->args.largest_block,
                                       prepare_team, call, lane_p);
 }
 
-/* A start is a call of the lane's team, whose ranks have all learned the size of the largest block with the lane. */
-int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca_coll_mscclpp_native_t *call)
+/*
+ * Serves a start of a persistent request, in its fiber, as a call of the lane's team. Returns an MPI error code. A
+ * start that cannot be described is counted, too, because the peers are told the number of the failed start.
+ */
+static int serve_again(mca_coll_mscclpp_request_t *request)
 {
     mca_coll_mscclpp_lane_t *lane = request->lane;
+    const mscclpp_coll_t coll = lane->kept->call.args.coll;
+    mca_coll_mscclpp_native_t *call;
     int rc = OMPI_SUCCESS;
+    const uint64_t number = mca_coll_mscclpp_lane_begin(lane, mscclpp_coll_name(coll), &rc);
 
-    /* A start that cannot be described is counted, too, because the peers are told the number of the failed start. */
-    call->args.call = mca_coll_mscclpp_lane_begin(lane, mscclpp_coll_name(call->args.coll), &rc);
-    if (0 == call->args.call) {
+    if (0 == number) {
         return rc;
     }
+    call = mca_coll_mscclpp_kept_call(lane->kept);
+    call->args.call = number;
     if (OMPI_SUCCESS != call->rc) {
         lane->broken = true;
         return fail_undescribed(lane->team, call);
     }
-    describe_starts(&call->args);
-    call->args.largest_block = request->largest_block;
-    return mca_coll_mscclpp_lane_finish(lane, call->args.coll, mscclpp_collective(lane->team, &call->args));
+    return mca_coll_mscclpp_lane_finish(lane, coll, mscclpp_collective(lane->team, &call->args));
+}
+
+int mca_coll_mscclpp_native_make_request(mca_coll_mscclpp_lane_t *lane, mscclpp_coll_t coll,
+                                         const mca_coll_mscclpp_passed_t *passed,
+                                         mca_coll_mscclpp_describe_fn_t describe, uint64_t largest_block,
+                                         ompi_request_t **request_p)
+{
+    const int rc = mca_coll_mscclpp_kept_make(lane->module, coll, passed, describe, largest_block, &lane->kept);
+    mca_coll_mscclpp_request_t *request;
+
+    if (OMPI_SUCCESS != rc) {
+        mca_coll_mscclpp_lane_free(lane);
+        return rc;
+    }
+    request = mca_coll_mscclpp_lane_request(lane, serve_again);
+    if (request == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    *request_p = &request->super.super;
+    return OMPI_SUCCESS;
 }

@@ -66,6 +66,7 @@
 #if defined(MCA_COLL_BASE_VERSION_3_0_0)
 typedef size_t mca_coll_mscclpp_count_t;
 typedef ompi_count_array_t mca_coll_mscclpp_counts_t;
+typedef ptrdiff_t mca_coll_mscclpp_displ_t;
 typedef ompi_disp_array_t mca_coll_mscclpp_displs_t;
 #define mca_coll_mscclpp_count_at(counts_, index_) ompi_count_array_get((counts_), (index_))
 #define mca_coll_mscclpp_displ_at(displs_, index_) ompi_disp_array_get((displs_), (index_))
@@ -74,6 +75,7 @@ typedef ompi_disp_array_t mca_coll_mscclpp_displs_t;
 #else
 typedef int mca_coll_mscclpp_count_t;
 typedef const int *mca_coll_mscclpp_counts_t;
+typedef int mca_coll_mscclpp_displ_t;
 typedef const int *mca_coll_mscclpp_displs_t;
 #define mca_coll_mscclpp_count_at(counts_, index_) ((counts_)[index_])
 #define mca_coll_mscclpp_displ_at(displs_, index_) ((ptrdiff_t)(displs_)[index_])

@@ -102,11 +102,11 @@ static void describe_reduction(call_t *call, const void *sbuf, void *rbuf, size_
     mca_coll_mscclpp_stage_elements(&call->recv.write, out_count, dtype);
 }
 
-/* Describes MPI_Allreduce. Like the next functions, needs no operation: what is copied does not depend on it. */
+/* Describes MPI_Allreduce. As in the next functions, what is copied does not depend on the operation. */
 static void describe_allreduce(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                                struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {
-    (void)op;
+    call->op = op;
     (void)comm;
     describe_reduction(call, sbuf, rbuf, (size_t)count, (size_t)count, dtype);
 }
@@ -119,7 +119,7 @@ static void describe_reduce_scatter_block(call_t *call, const void *sbuf, void *
                                           struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                           struct ompi_communicator_t *comm)
 {
-    (void)op;
+    call->op = op;
     describe_reduction(call, sbuf, rbuf, (size_t)rcount * (size_t)ompi_comm_size(comm), (size_t)rcount, dtype);
 }
 
@@ -131,7 +131,7 @@ static void describe_reduce_scatter(call_t *call, const void *sbuf, void *rbuf, 
     size_t own_count = (size_t)mca_coll_mscclpp_count_at(rcounts, ompi_comm_rank(comm));
     size_t total_count = 0;
 
-    (void)op;
+    call->op = op;
     for (int rank = 0; rank < ompi_comm_size(comm); ++rank) {
         total_count += (size_t)mca_coll_mscclpp_count_at(rcounts, rank);
     }
@@ -142,7 +142,7 @@ static void describe_reduce_scatter(call_t *call, const void *sbuf, void *rbuf, 
 static void describe_scan(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                           struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {
-    (void)op;
+    call->op = op;
     (void)comm;
     describe_reduction(call, sbuf, rbuf, (size_t)count, (size_t)count, dtype);
 }
@@ -154,7 +154,7 @@ static void describe_scan(call_t *call, const void *sbuf, void *rbuf, mca_coll_m
 static void describe_exscan(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                             struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {
-    (void)op;
+    call->op = op;
     describe_reduction(call, sbuf, rbuf, (size_t)count, 0 == ompi_comm_rank(comm) ? 0 : (size_t)count, dtype);
 }
 

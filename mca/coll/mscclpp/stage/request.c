@@ -214,12 +214,67 @@ static int free_request(ompi_request_t **outer)
     }
     if (request->super.super.req_persistent) {
         rc = ompi_request_free(&request->inner);
+        mca_coll_mscclpp_hold_end(&request->held);
         mca_coll_mscclpp_stage_release(&request->stage);
         OBJ_RELEASE(request->module);
     }
     give_back(request);
     drop_communicator(comm);
     *outer = MPI_REQUEST_NULL;
+    return rc;
+}
+
+/* Returns the most types that a layout has. */
+static size_t count_types(const mca_coll_mscclpp_stage_layout_t *layout)
+{
+    switch (layout->kind) {
+    case MCA_COLL_MSCCLPP_STAGE_TYPES:
+    case MCA_COLL_MSCCLPP_STAGE_OFFSETS:
+        return (size_t)layout->blocks;
+    default:
+        return 1;
+    }
+}
+
+/* Holds the types of a layout, also those of empty blocks, for which Open MPI may send empty messages. */
+static void hold_layout(mca_coll_mscclpp_held_t *held, const mca_coll_mscclpp_stage_layout_t *layout)
+{
+    switch (layout->kind) {
+    case MCA_COLL_MSCCLPP_STAGE_NOTHING:
+        return;
+    case MCA_COLL_MSCCLPP_STAGE_REGULAR:
+    case MCA_COLL_MSCCLPP_STAGE_VECTOR:
+        mca_coll_mscclpp_hold_type(held, layout->type);
+        return;
+    case MCA_COLL_MSCCLPP_STAGE_TYPES:
+    case MCA_COLL_MSCCLPP_STAGE_OFFSETS:
+        for (int i = 0; i < layout->blocks; ++i) {
+            mca_coll_mscclpp_hold_type(held, layout->types[layout->first + i]);
+        }
+    }
+}
+
+/*
+ * Holds the types and the operation of a persistent operation, whose inner request refers to them. Returns an MPI error
+ * code; after an error nothing is held.
+ */
+static int hold_arguments(mca_coll_mscclpp_held_t *held, const mca_coll_mscclpp_stage_call_t *call)
+{
+    const mca_coll_mscclpp_stage_layout_t *layouts[] = {&call->send.read, &call->send.write, &call->recv.read,
+                                                        &call->recv.write};
+    size_t types = 0;
+    int rc;
+
+    for (int i = 0; i < 4; ++i) {
+        types += count_types(layouts[i]);
+    }
+    rc = mca_coll_mscclpp_hold_begin(held, types);
+    for (int i = 0; i < 4 && OMPI_SUCCESS == rc; ++i) {
+        hold_layout(held, layouts[i]);
+    }
+    if (OMPI_SUCCESS == rc) {
+        mca_coll_mscclpp_hold_op(held, call->op);
+    }
     return rc;
 }
 
@@ -250,6 +305,10 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
         goto err_request;
     }
     if (persistent) {
+        rc = hold_arguments(&request->held, call);
+        if (OMPI_SUCCESS != rc) {
+            goto err_stage;
+        }
         request->module = module;
         request->counted = call->counted;
         request->reason = call->reason;
@@ -284,6 +343,7 @@ int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *reques
     if (OMPI_SUCCESS != result) {
         mca_coll_mscclpp_stage_release(&request->stage);
         if (request->module != NULL) {
+            mca_coll_mscclpp_hold_end(&request->held);
             OBJ_RELEASE(request->module);
         }
         drop_communicator(request->super.super.req_mpi_object.comm);

@@ -90,7 +90,7 @@ static void describe_reduce(call_t *call, const void *sbuf, void *rbuf, mca_coll
 {
     to_root_t duties = to_root(call, sbuf, rbuf, root, comm);
 
-    (void)op;
+    call->op = op;
     if (duties.sends) {
         mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)count, dtype);
     }

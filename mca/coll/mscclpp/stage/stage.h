@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "mca/coll/mscclpp/check/check.h"
+#include "mca/coll/mscclpp/ompi/hold.h"
 #include "mca/coll/mscclpp/ompi/module.h"
 
 /* How a layout describes its blocks. */
@@ -53,6 +54,7 @@ typedef struct {
 typedef struct {
     mca_coll_mscclpp_stage_argument_t send;
     mca_coll_mscclpp_stage_argument_t recv;
+    struct ompi_op_t *op;               /* NULL: the collective has none */
     mca_coll_mscclpp_counted_t counted; /* the counter of such calls */
     mca_coll_mscclpp_reason_t reason;   /* why the call is staged */
 } mca_coll_mscclpp_stage_call_t;
@@ -240,6 +242,7 @@ typedef struct mca_coll_mscclpp_stage_request_t {
     ompi_coll_base_nbc_request_t super;
     mca_coll_mscclpp_stage_t stage;
     ompi_request_t *inner;
+    mca_coll_mscclpp_held_t held;       /* what the inner request of a persistent operation uses */
     mca_coll_mscclpp_module_t *module;  /* retained if the operation is persistent; otherwise NULL */
     mca_coll_mscclpp_counted_t counted; /* the counter of the starts of a persistent operation */
     mca_coll_mscclpp_reason_t reason;   /* why these starts are staged */
