@@ -31,9 +31,13 @@
 #define TREE_BASE 32
 #define TREE_CHILDREN_MAX 193 /* 7 for the lowest digit, and 31 for each of the 6 others of the largest int */
 
-/* A rank asks its neighbours after it has waited for ASK_AFTER seconds. They have ANSWER_SECONDS to answer. */
+/*
+ * A rank asks its neighbours after it has waited for ASK_AFTER seconds. They have ANSWER_SECONDS to answer, and those
+ * that have answered have AGAIN_SECONDS to answer again at the deadline: a busy machine may keep them from that.
+ */
 #define ASK_AFTER 0.5
 #define ANSWER_SECONDS 1.0
+#define AGAIN_SECONDS 3.0
 
 /* A rank that knows of no late rank at the deadline waits this much longer to be told of one. */
 #define TOLD_SECONDS 4.0
@@ -43,6 +47,7 @@ typedef struct {
     int index;       /* its index in the all-gather */
     bool done;       /* its data has come */
     bool answered;   /* it has answered the question, so it is in the all-gather */
+    bool again;      /* it has answered once, and is to answer again */
     double asked_at; /* when it was asked, by mscclpp_now; 0: not yet */
 } neighbour_t;
 
@@ -405,7 +410,7 @@ static mscclpp_status_t tree_step(void *state)
 
 /*
  * Asks a neighbour that this rank waits for, the first time that this is called. Returns true if the neighbour has had
- * ANSWER_SECONDS to answer and has not answered. This includes a question that could not be sent.
+ * the time to answer and has not answered. This includes a question that could not be sent.
  */
 static bool ask_if_late(tree_t *tree, neighbour_t *neighbour, double now)
 {
@@ -418,7 +423,7 @@ static bool ask_if_late(tree_t *tree, neighbour_t *neighbour, double now)
         (void)post(tree, neighbour, MCA_COLL_MSCCLPP_OOB_ASK, NULL, 0);
         pthread_mutex_unlock(&tree->gather->oob->lock);
     }
-    return now - neighbour->asked_at > ANSWER_SECONDS;
+    return now - neighbour->asked_at > (neighbour->again ? AGAIN_SECONDS : ANSWER_SECONDS);
 }
 
 /* At the deadline, asks those that have answered once more: a rank may have died since. */
@@ -428,6 +433,7 @@ static void ask_again(tree_t *tree)
 
     tree->asks_again = true;
     for (int i = 0; i <= tree->children; neighbour = &tree->below[i++]) {
+        neighbour->again = neighbour->answered;
         neighbour->asked_at = neighbour->answered ? 0 : neighbour->asked_at;
         neighbour->answered = false;
     }
