@@ -181,6 +181,7 @@ typedef struct {
     uint32_t varied;   /* not 0: block sizes differ and the lists below are used; 0: all blocks have the same size */
     uint32_t radix;    /* not 0: packets go in rounds with this radix (device/lib/nodes_rounds.h) */
     uint32_t prefixes; /* not 0: a scan in rounds, whose nodes send combined operands (MSCCLPP_DEV_COLL_ROUNDS_*) */
+    uint32_t sparse;   /* not 0: rounds without empty messages (device/kern/coll/nodes_rounds.h) */
     uint32_t rank;     /* this rank's number in the communicator */
     uint32_t nranks;   /* of the communicator */
     const mscclpp_dev_place_t *place; /* one entry for each rank of the communicator */

@@ -24,8 +24,9 @@
 #define MSCCLPP_DEV_NODES_SETS 5u
 
 /*
- * The exchange area begins with the slots. Two sets of slots for packets follow, which only ever hold packets. The
- * parity of the flag selects the set. See device/kern/allreduce/allreduce_nodes_packets.h.
+ * The exchange area begins with the slots. Two sets of slots for packets follow, and then the places of sparse calls
+ * (device/kern/coll/nodes_rounds.h); both only ever hold packets. Epochs use the two sets in turn, except for those of
+ * sparse calls, which use neither. See device/kern/allreduce/allreduce_nodes_packets.h.
  */
 #define MSCCLPP_DEV_NODES_PACKET_SLOTS(nnodes_) (2 * ((uint64_t)(nnodes_) + 1))
 
@@ -205,6 +206,15 @@ typedef struct {
          ? MSCCLPP_DEV_TWOPHASE_CAPACITY(packet_half_, max_)                                                           \
          : (packet_units_))
 
+/* What the kernels of an owner of a shard keep of sparse calls. Equal on all owners after the same calls. */
+typedef struct {
+    uint64_t calls; /* number of sparse calls so far */
+    uint64_t units; /* units of the places of sparse calls that are in use */
+} mscclpp_dev_nodes_sparse_t;
+
+/* The set of packet slots of an epoch with this flag, after `calls_` sparse calls: 0 or 1. */
+#define MSCCLPP_DEV_NODES_PACKET_SET(flag_, calls_) ((uint32_t)((uint64_t)(flag_) + (calls_)) & 1)
+
 /*
  * In `common`, rank and nranks count only the ranks of this rank's node. Shard s of a tile belongs to the s-th rank of
  * each node. There are as many shards as the smallest node has ranks; any further ranks on other nodes own nothing.
@@ -213,11 +223,12 @@ typedef struct {
     mscclpp_dev_args_t common;
     const mscclpp_dev_port_channel_t *channels; /* device memory; NULL on ranks that own no shard */
     char *exchange;                             /* the exchange area, as kernels see it; NULL where `channels` is */
-    uint64_t *exchanged;     /* device memory: number of exchanges of each block; NULL where `channels` is */
-    uint64_t slot_size;      /* bytes, a multiple of MSCCLPP_DEV_UNIT; equal on all ranks */
-    uint64_t packets_offset; /* offset of the packet slots in the area, bytes; equal on all ranks */
-    uint64_t packet_units;   /* units that a packet slot holds; 0: none; equal on all ranks */
-    uint32_t node;           /* this rank's */
+    uint64_t *exchanged;                /* device memory: number of exchanges of each block; NULL where `channels` is */
+    mscclpp_dev_nodes_sparse_t *sparse; /* device memory; NULL where `channels` is */
+    uint64_t slot_size;                 /* bytes, a multiple of MSCCLPP_DEV_UNIT; equal on all ranks */
+    uint64_t packets_offset;            /* offset of the packet slots in the area, bytes; equal on all ranks */
+    uint64_t packet_units;              /* units that a packet slot holds; 0: none; equal on all ranks */
+    uint32_t node;                      /* this rank's */
     uint32_t nnodes;
     uint32_t shards;                       /* ranks of the smallest node */
     uint32_t largest_node;                 /* ranks of the largest node */

@@ -300,7 +300,7 @@ for runs in barriers scratch put late zerocopy engines unsettled nodes ring pack
     renewal queue stale overlap outlived user partitions stream linger linger_kernel room early apart \
     apart_engines mapped known fifo ports transport collectives collectives_in_place strided collectives_nodes \
     collectives_ring collectives_merging collectives_reduce collectives_trees collectives_storm \
-    collectives_rounds collectives_prefixes collectives_rung collectives_halving; do
+    collectives_rounds collectives_sparse collectives_prefixes collectives_rung collectives_halving; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
 tell

@@ -26,6 +26,9 @@ static uint64_t storm_rings;
 /* All calls are this collective, with large blocks. MSCCLPP_COLL_LAST: any collective, with blocks of any size. */
 static mscclpp_coll_t storm_of = MSCCLPP_COLL_LAST;
 
+/* Most calls have a root and small blocks, and there is room for the places of few of them. */
+static bool storm_rooted;
+
 /* Every second of these calls is another one. MSCCLPP_COLL_LAST: none is. */
 static mscclpp_coll_t storm_other = MSCCLPP_COLL_LAST;
 
@@ -100,14 +103,20 @@ static mscclpp_dev_pattern_t draw_storm(storm_t *storm)
         MSCCLPP_COLL_BCAST,  MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_ALLTOALL,
         MSCCLPP_COLL_GATHER, MSCCLPP_COLL_SCATTER,   MSCCLPP_COLL_REDUCE,
         MSCCLPP_COLL_SCAN,   MSCCLPP_COLL_EXSCAN,    MSCCLPP_COLL_REDUCE_SCATTER_BLOCK};
+    static const mscclpp_coll_t rooted[] = {MSCCLPP_COLL_BCAST, MSCCLPP_COLL_GATHER, MSCCLPP_COLL_SCATTER,
+                                            MSCCLPP_COLL_REDUCE};
     uint64_t state = random_mix(base_seed, ++storm->end.call);
 
     storm->coll = colls[random_below(&state, sizeof(colls) / sizeof(colls[0]))];
     storm->coll = storm_of != MSCCLPP_COLL_LAST ? storm_of : storm->coll;
+    if (storm_rooted && random_below(&state, 8) != 0) {
+        storm->coll = rooted[random_below(&state, 4)];
+    }
     storm->coll = storm_other != MSCCLPP_COLL_LAST && storm->end.call % 2 == 0 ? storm_other : storm->coll;
     storm->root = (int)random_below(&state, (uint64_t)storm->end.rank->size);
     storm->count = 1 + (int)random_below(&state, random_below(&state, 12) == 0 ? STORM_LARGE : STORM_SMALL);
     storm->count = storm_of != MSCCLPP_COLL_LAST ? STORM_LARGE - storm->count % STORM_SMALL : storm->count;
+    storm->count = storm_rooted ? 1 + storm->count % 8 : storm->count;
     storm->varied = storm->lists && random_below(&state, 2) == 0 && varies(storm->coll);
     storm->far = storm->varied && random_below(&state, 3) == 0;
     return mscclpp_coll_pattern(storm->coll);
@@ -239,6 +248,8 @@ static bool call_storm(storm_t *storm)
 
 static int storm_calls = STORM_CALLS; /* of each rank */
 static int storm_rounds;              /* calls that went in rounds, of all ranks */
+static int storm_sparse;              /* the same without empty messages */
+static int storm_dense;               /* the same with them, although the call has a root */
 static int storm_in_ring;             /* the same in a ring of nodes */
 static int storm_in_halving;          /* the same by halving */
 static int storm_in_trees;            /* the same over trees of nodes */
@@ -266,12 +277,16 @@ static void run_storm_on(rank_t *rank)
         if (draw % 4 == 0) {
             nanosleep(&(struct timespec){.tv_nsec = (long)(draw / 4 % 200000)}, NULL);
         }
-        if (i % 7 == 3) {
+        if (i % (storm_rooted ? 23 : 7) == 3) {
             coll_end_all_reduce(&storm.end, (uint64_t)i * 41);
         }
         rank->failures += !call_storm(&storm);
         if (strcmp(mscclpp_team_last_algorithm(storm.end.team), "nodes_rounds") == 0) {
+            const bool has_root = MSCCLPP_DEV_COLL_ROOTED(mscclpp_coll_pattern(storm.coll));
+
             __atomic_fetch_add(&storm_rounds, 1, __ATOMIC_RELAXED);
+            __atomic_fetch_add(storm.end.team->fabric->is_sparse ? &storm_sparse : &storm_dense, has_root,
+                               __ATOMIC_RELAXED);
         }
         if (strcmp(mscclpp_team_last_algorithm(storm.end.team), "nodes_ring") == 0) {
             __atomic_fetch_add(&storm_in_ring, 1, __ATOMIC_RELAXED);
@@ -308,6 +323,7 @@ static void run_storm(int algo, int ranks, int nodes, int fanout, bool renews, b
     /* Over trees, a tile takes the slots of several nodes. */
     config.exchange_size /= !crowds ? 1 : storm_of == MSCCLPP_COLL_BCAST || storm_of == MSCCLPP_COLL_REDUCE ? 64 : 8;
     /* In windows, so do the slots of a message. */
+    config.exchange_size /= storm_rooted ? 32 : 1;
     config.exchange_size /= storm_of == MSCCLPP_COLL_ALLTOALL || storm_of == MSCCLPP_COLL_SCATTER ? 4 : 1;
     CHECK_EQ(run_ranks(ranks, &config, run_storm_on, NULL), 0);
     mscclpp_team_finalize(1.0);
@@ -337,6 +353,26 @@ static void test_rounds(int scale)
     }
     printf("%d calls in rounds\n", storm_rounds);
     CHECK(storm_rounds > 0);
+}
+
+/*
+ * Calls with a root between many nodes: without empty messages, so that ranks run ahead of others, until a call with
+ * them has to free places.
+ */
+static void test_sparse(int scale)
+{
+    static const int ranks[] = {9, 20, 21, 22}, shapes[] = {1, 2, -9, -10}, fanouts[] = {1, 2, 4, 8};
+    size_t i;
+
+    (void)scale;
+    storm_rooted = true;
+    storm_sparse = storm_dense = 0;
+    for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
+        run_storm(CASE_ROUNDS, ranks[i], shapes[i], fanouts[i], i % 2 == 0, false);
+    }
+    storm_rooted = false;
+    printf("%d calls without empty messages, %d with them\n", storm_sparse, storm_dense);
+    CHECK(storm_sparse > 10 * storm_dense && storm_dense > 0);
 }
 
 /* The same where calls go around a ring of nodes or over trees if they can. */
@@ -474,6 +510,7 @@ static void test_rung(int scale)
 static const part_t parts[] = {
     {"storm", test_storm},
     {"rounds", test_rounds},
+    {"sparse", test_sparse},
     {"ring", test_ring},
     {"trees", test_trees},
     {"merging_ring", test_merging_ring},

@@ -22,7 +22,7 @@
  * What is called: an all-reduce by steps, a broadcast in rounds or over trees, an all-gather in a ring, or an
  * all-to-all in windows.
  */
-typedef enum { BY_STEPS, IN_ROUNDS, IN_RING, IN_WINDOWS, OVER_TREES } way_t;
+typedef enum { BY_STEPS, IN_ROUNDS, DOWN_ROUNDS, PAST_ROUNDS, IN_RING, IN_WINDOWS, OVER_TREES } way_t;
 
 /* The plan of one test, shared by its ranks. */
 typedef struct {
@@ -31,6 +31,34 @@ typedef struct {
     mscclpp_status_t status[RANKS_MAX];
     double seconds[RANKS_MAX];
 } plan_t;
+
+/*
+ * A reduce to a rank, in rounds. The ranks that wait for nobody go on to an all-reduce if `goes_on`, and wait there for
+ * others that are still in the reduce.
+ */
+static mscclpp_status_t reduce(const rank_t *rank, traffic_t *traffic, uint64_t call, int root, bool goes_on)
+{
+    const int32_t value = rank->rank;
+    int32_t sum = 0;
+    const mscclpp_coll_args_t args = {.coll = MSCCLPP_COLL_REDUCE,
+                                      .in = &value,
+                                      .out = &sum,
+                                      .is_size_known = true,
+                                      .count = 1,
+                                      .dtype = MSCCLPP_DTYPE_INT32,
+                                      .op = MSCCLPP_OP_SUM,
+                                      .root = root,
+                                      .call = call};
+    mscclpp_status_t status = mscclpp_collective(traffic->team, &args);
+    bool right = false;
+
+    CHECK_TEXT(mscclpp_team_last_algorithm(traffic->team), "nodes_rounds");
+    if (status == MSCCLPP_OK && goes_on) {
+        traffic->call = call;
+        status = traffic_call(traffic, 10, &right);
+    }
+    return status;
+}
 
 /* A broadcast from rank 0, which `name` serves. */
 static mscclpp_status_t broadcast(const rank_t *rank, mscclpp_team_t *team, uint64_t call, const char *name)
@@ -75,11 +103,13 @@ static mscclpp_status_t call_by(const rank_t *rank, traffic_t *traffic, uint64_t
     const way_t way = ((const plan_t *)rank->argument)->way;
     bool right = false;
 
-    return way == BY_STEPS     ? traffic_call(traffic, 10, &right)
-           : way == IN_ROUNDS  ? broadcast(rank, traffic->team, call, "nodes_rounds")
-           : way == OVER_TREES ? broadcast(rank, traffic->team, call, "nodes_trees")
-           : way == IN_WINDOWS ? exchange_all(rank, traffic->team, call, MSCCLPP_COLL_ALLTOALL, "nodes")
-                               : exchange_all(rank, traffic->team, call, MSCCLPP_COLL_ALLGATHER, "nodes_ring");
+    return way == BY_STEPS      ? traffic_call(traffic, 10, &right)
+           : way == IN_ROUNDS   ? reduce(rank, traffic, call, 0, false)
+           : way == PAST_ROUNDS ? reduce(rank, traffic, 10 * call, 1, true)
+           : way == DOWN_ROUNDS ? broadcast(rank, traffic->team, call, "nodes_rounds")
+           : way == OVER_TREES  ? broadcast(rank, traffic->team, call, "nodes_trees")
+           : way == IN_WINDOWS  ? exchange_all(rank, traffic->team, call, MSCCLPP_COLL_ALLTOALL, "nodes")
+                                : exchange_all(rank, traffic->team, call, MSCCLPP_COLL_ALLGATHER, "nodes_ring");
 }
 
 /*
@@ -168,6 +198,8 @@ int main(void)
     test_missing_between(9, 1, 6, BY_STEPS);
     test_missing_between(9, 1, 3, IN_ROUNDS);
     test_missing_between(11, 3, 7, IN_ROUNDS);
+    test_missing_between(9, 1, 4, DOWN_ROUNDS);
+    test_missing_between(9, 1, 4, PAST_ROUNDS);
     test_missing_between(7, 2, 3, IN_RING);
     test_missing_between(6, 1, 4, OVER_TREES);
     test_missing_between(16, 1, 4, IN_WINDOWS);

@@ -103,6 +103,40 @@ static void test_costs(void)
     CHECK_EQ(bytes, 14 * 8);
 }
 
+/* A call with a root takes one message to each other node, and a node without children or parent waits for nobody. */
+static void test_rooted(void)
+{
+    static const uint32_t sizes[] = {2, 9, 64, 100}, radices[] = {2, 4, 8};
+    uint64_t i, sent, received;
+    mscclpp_schedule_t schedule;
+    mscclpp_step_t step;
+    size_t p, n, r;
+    uint32_t node;
+
+    for (p = 0; p < sizeof(patterns) / sizeof(patterns[0]); ++p) {
+        for (n = 0; n < sizeof(sizes) / sizeof(sizes[0]) && has_root(patterns[p]); ++n) {
+            for (r = 0; r < sizeof(radices) / sizeof(radices[0]); ++r) {
+                REQUIRE(mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_TREE, patterns[p], sizes[n], sizes[n] / 2, 0,
+                                              radices[r]));
+                sent = received = 0;
+                for (node = 0; node < sizes[n]; ++node) {
+                    const bool goes_up = patterns[p] == MSCCLPP_DEV_GATHER || patterns[p] == MSCCLPP_DEV_REDUCE;
+                    uint64_t to_here = 0, from_here = 0;
+
+                    for (i = 0; mscclpp_schedule_step(&schedule, node, i, &step); ++i) {
+                        CHECK(step.count > 0);
+                        ++*(step.kind == MSCCLPP_STEP_SEND ? &from_here : &to_here);
+                    }
+                    CHECK_EQ(goes_up ? from_here : to_here, node != schedule.root);
+                    sent += from_here;
+                    received += to_here;
+                }
+                CHECK(sent == sizes[n] - 1 && received == sent);
+            }
+        }
+    }
+}
+
 static void test_refused(void)
 {
     mscclpp_schedule_t schedule;
@@ -209,6 +243,7 @@ int main(void)
         }
     }
     test_costs();
+    test_rooted();
     test_refused();
     test_planted();
     return unit_end();

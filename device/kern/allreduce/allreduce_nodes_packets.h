@@ -14,7 +14,8 @@
  * shard, so that it sends all its data for another node in one put.
  *
  * Nobody flushes or signals, because packets show by themselves that they have arrived, in whatever order a put's bytes
- * arrive. The transport guarantees whole words. Why two sets, selected by the parity of the flag, are enough:
+ * arrive. The transport guarantees whole words. Epochs use two sets in turn, except for those of sparse calls, which
+ * use neither (kern/coll/nodes_rounds.h). Why two sets are enough:
  *
  *   1. Epoch e + 2 is put from where epoch e was put from, to where epoch e was put.
  *   2. A block pushes e + 2 after its threads, together, have received packets of e + 1 from the blocks of the same
@@ -38,7 +39,7 @@
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_PACKETS_H
 
 #include "device/lib/barrier.h"
-#include "device/types/nodes.h"
+#include "device/lib/nodes_sparse.h"
 #include "device/lib/packet.h"
 #include "device/lib/port_channel.h"
 #include "device/lib/reduce.h"
@@ -56,6 +57,7 @@ typedef struct {
     uint64_t count;    /* number of the block's units in the epoch; may be 0 for the last blocks of a short message */
     uint64_t capacity; /* units of a slot within the node */
     uint64_t slot;     /* units of a slot between nodes */
+    uint32_t set;      /* the set of slots between nodes: 0 or 1 */
     uint32_t flag;     /* the flag in the epoch's packets */
 } mscclpp_dev_nodes_epoch_t;
 
@@ -91,7 +93,7 @@ MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_near_row(const mscclpp_dev
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_packet_slot(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
-    const uint64_t number = (epoch->flag & 1) * ((uint64_t)nodes->nnodes + 1) + slot;
+    const uint64_t number = epoch->set * ((uint64_t)nodes->nnodes + 1) + slot;
 
     return nodes->packets_offset + (number * nodes->packet_units + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT;
 }
@@ -291,8 +293,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_step_offset(const mscclpp_dev_nodes_epoch
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const uint64_t half = ((uint64_t)nodes->nnodes + 1) * nodes->packet_units;
 
-    return nodes->packets_offset +
-           ((epoch->flag & 1) * half + slot * epoch->slot + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT +
+    return nodes->packets_offset + (epoch->set * half + slot * epoch->slot + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT +
            unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
@@ -520,9 +521,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
 
 /*
  * Runs one epoch of the block's part. Sends this rank's operands to the owners, takes part in the owners' exchange if
- * this rank is an owner, and waits for the results of the other shards. The owners are the first ranks of a node, in
- * the order of shards; a rank after them sends all its operands. A thread that has failed sends and stores nothing
- * more.
+ * this rank is an owner, and waits for the results of the other shards. Owners are the first ranks of a node, in the
+ * order of shards; a rank after them sends all its operands. A thread that has failed sends and stores nothing more.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                          int dtype, int op)
@@ -563,9 +563,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Runs the kernel: runs epochs until the whole shard is done. Each epoch uses up a flag, even after a failure, so that
- * all ranks count in the same way. Queued calls over several nodes use no packets, so the kernel does not call
- * mscclpp_dev_enter.
+ * Runs the kernel: epochs until the whole shard is done. Each epoch uses up a flag, even after a failure, so that all
+ * ranks count alike. Queued calls over several nodes use no packets, so nothing calls mscclpp_dev_enter.
  */
 MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                      bool hot, int dtype, int op)
@@ -581,6 +580,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, con
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     mscclpp_dev_nodes_epoch_t epoch;
 
+    mscclpp_dev_nodes_sparse_free(ctx, nodes);
     epoch.nodes = nodes;
     epoch.shard = shard;
     epoch.capacity = capacity;
@@ -588,8 +588,10 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, con
     epoch.begin = ctx->block * block_share < chunk ? ctx->block * block_share : chunk;
     epoch.count = chunk - epoch.begin < block_share ? chunk - epoch.begin : block_share;
     epoch.flag = mscclpp_dev_last_epoch(ctx, args);
+    epoch.set = MSCCLPP_DEV_NODES_PACKET_SET(epoch.flag, mscclpp_dev_nodes_sparse_calls(nodes));
     for (epoch.base = 0; epoch.base < shard; epoch.base += chunk) {
         ++epoch.flag;
+        epoch.set ^= 1;
         mscclpp_dev_nodes_epoch(ctx, &epoch, hot, dtype, op);
     }
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);

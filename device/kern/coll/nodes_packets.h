@@ -15,12 +15,13 @@
  * earlier nodes, in the row of the last rank before its node, as if it were that rank's operand. One block does
  * everything, in one epoch.
  *
- * Why two sets, selected by the parity of the flag, are enough (lib/packet.h, allreduce_nodes_packets.h). Every rank
- * receives a packet from every other rank of its node. Every owner receives one from the same owner on every other
- * node. A sender that has no data sends an empty packet. So a rank that has ended kernel k + 1 knows that all these
+ * Why two sets are enough, which calls use in turn (lib/packet.h, allreduce_nodes_packets.h). Every rank receives a
+ * packet from every other rank of its node. Every owner receives one from the same owner on every other node. A sender
+ * that has no data sends an empty packet. So a rank that has ended kernel k + 1 knows that all these
  * senders have ended kernel k, and have read everything that it put in k. No other rank writes here: the data that an
  * owner hands out come from a rank of the node. In rounds, an owner hears from some of those owners through others, and
- * waits for all of every message.
+ * waits for all of every message. Sparse calls, in which that does not hold between nodes, have places of their own
+ * (nodes_rounds.h).
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_PACKETS_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_PACKETS_H
@@ -542,6 +543,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const ms
     mscclpp_dev_coll_nodes_epoch_t epoch;
 
     epoch.flag = mscclpp_dev_last_epoch(ctx, &nodes->common) + 1;
+    epoch.slots =
+        nodes->packets_offset + MSCCLPP_DEV_NODES_PACKET_SET(epoch.flag, mscclpp_dev_nodes_sparse_calls(nodes)) *
+                                    ((uint64_t)nodes->nnodes + 1) * nodes->packet_units * MSCCLPP_DEV_PACKET_UNIT;
     mscclpp_dev_coll_nodes_begin(&epoch.state, args, dtype, op);
     /* There is one turn. Where only one owner sends, the owners take turns from call to call. */
     epoch.turn.index = epoch.turn.begin = epoch.turn.set = 0;
@@ -556,6 +560,11 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const ms
     }
     /* In place, no thread may write data that another thread still has to send. */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    if (!epoch.in_rounds || !epoch.is_sparse) {
+        mscclpp_dev_nodes_sparse_free(ctx, nodes);
+    } else if (epoch.state.is_owner && ctx->tid == 0) {
+        mscclpp_dev_coll_nodes_rounds_count(&epoch);
+    }
     if (epoch.state.is_owner && epoch.in_rounds) {
         mscclpp_dev_coll_nodes_rounds_run(ctx, &epoch);
     } else if (epoch.state.is_owner && !ctx->failed) {

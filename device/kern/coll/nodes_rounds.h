@@ -10,11 +10,29 @@
  * In a scan with prefixes, a node combines the operands of its ranks into its total. From then on it combines totals of
  * nodes in the order of the nodes: those that it receives come before its own. Each rank combines the total of all
  * earlier nodes with the operands of its own node, in rank order.
+ *
+ * In a sparse call, nodes send no empty messages. So n nodes send n - 1 messages, over a tree; the root of a broadcast
+ * and the leaves of a reduce wait for nobody; and owners without data do nothing here. Only calls with a root are
+ * sparse. Other calls whose packets go between nodes are dense: each owner receives from all owners of its shard on
+ * other nodes, directly or through others, so it ends such a call only after they have begun it.
+ *
+ * The places of sparse calls have memory of their own, behind the slots. Each call takes places that no sparse call has
+ * taken since the last dense one. If too few are left, the host makes the call dense, and then all places are free
+ * again. Why that is safe: let an owner begin a sparse call S, and let D be the last dense call before it.
+ *
+ *   1. The owner has ended D. So the owners on all other nodes had begun D, and so had ended all calls before D.
+ *   2. A sparse call before D is therefore over on all nodes. Each of its messages has data, for which its receiver
+ *      waits. So all of its puts have arrived and have been read. Its places are free, as sources and as targets.
+ *   3. Sparse calls after D have other places than S, on all nodes. So it does not matter how far nodes are apart.
+ *
+ * Dense calls use two sets of slots in turn (nodes_packets.h), and sparse calls between them use neither. All owners
+ * count the calls and units in the same way, since all take part in all calls. So do their hosts (fabric/run.c).
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_ROUNDS_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_ROUNDS_H
 
 #include "device/kern/coll/nodes_rows.h"
+#include "device/lib/nodes_sparse.h"
 #include "device/lib/port_channel.h"
 #include "device/lib/reduce.h"
 
@@ -39,22 +57,39 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_begin(mscclpp_dev_coll_nodes_epoc
         epoch->units;
     epoch->carries =
         !MSCCLPP_DEV_COLL_ROUNDS_BY_ONE(args->pattern, epoch->prefixes) || epoch->turn.owner == epoch->state.index;
+    epoch->is_sparse = args->sparse != 0;
+    if (epoch->is_sparse && epoch->state.is_owner) {
+        epoch->slots = args->nodes.packets_offset +
+                       (MSCCLPP_DEV_NODES_PACKET_SLOTS(args->nodes.nnodes) * args->nodes.packet_units +
+                        args->nodes.sparse->units) *
+                           MSCCLPP_DEV_PACKET_UNIT;
+    }
 }
 
-/* Returns the row at a place, in the slot that is sent from. */
+/*
+ * Counts a sparse call and its places. Called by one thread of an owner, after the block has synchronised, because all
+ * threads have to know the counts of earlier calls.
+ */
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_count(const mscclpp_dev_coll_nodes_epoch_t *epoch)
+{
+    mscclpp_dev_nodes_sparse_t *sparse = epoch->state.args->nodes.sparse;
+
+    ++sparse->calls;
+    sparse->units += mscclpp_dev_rounds_places(&epoch->scheme) * epoch->pitch;
+}
+
+/* Returns the row at a place. */
 MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_place_row(const mscclpp_dev_coll_nodes_epoch_t *epoch,
                                                                           uint64_t place)
 {
-    return mscclpp_dev_coll_nodes_far_row(
-        epoch, mscclpp_dev_coll_nodes_packet_slot(epoch, 0) + place * epoch->pitch * MSCCLPP_DEV_PACKET_UNIT,
-        epoch->pitch);
+    return mscclpp_dev_coll_nodes_far_row(epoch, epoch->slots + place * epoch->pitch * MSCCLPP_DEV_PACKET_UNIT,
+                                          epoch->pitch);
 }
 
 /* Returns the offset of the packet that all empty messages are sent from. It lies behind the places. */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_rounds_blank(const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
-    return mscclpp_dev_coll_nodes_packet_slot(epoch, 0) +
-           mscclpp_dev_rounds_places(&epoch->scheme) * epoch->pitch * MSCCLPP_DEV_PACKET_UNIT;
+    return epoch->slots + mscclpp_dev_rounds_places(&epoch->scheme) * epoch->pitch * MSCCLPP_DEV_PACKET_UNIT;
 }
 
 /* Returns the offset at which message `j` of a round arrives if it is empty. */
@@ -138,15 +173,15 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_gather(mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Sends the messages of a round. A message without data is an empty packet. The data must be in their places, and the
- * block must have synchronised after they were stored. Called by all threads, each of which sends other messages.
+ * Sends the messages of a round. A message without data is an empty packet, or is left out in a sparse call. The data
+ * must be in their places, and the block must have synchronised after they were stored. Called by all threads, each of
+ * which sends other messages.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_epoch_t *epoch,
                                                     uint32_t round)
 {
     const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
-    const uint64_t begin = mscclpp_dev_coll_nodes_packet_slot(epoch, 0),
-                   place_bytes = epoch->pitch * MSCCLPP_DEV_PACKET_UNIT;
+    const uint64_t begin = epoch->slots, place_bytes = epoch->pitch * MSCCLPP_DEV_PACKET_UNIT;
     uint32_t j;
 
     for (j = 1 + ctx->tid; j < epoch->scheme.radix; j += ctx->nthreads) {
@@ -160,7 +195,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_send(mscclpp_dev_ctx_t *ctx, cons
                                  begin + mscclpp_dev_rounds_arrival(&epoch->scheme, message, round, j) * place_bytes,
                                  begin + mscclpp_dev_rounds_departure(&epoch->scheme, message, round, j) * place_bytes,
                                  message.count * place_bytes);
-        } else if (message.distance != 0) {
+        } else if (message.distance != 0 && !epoch->is_sparse) {
             mscclpp_dev_port_put(ctx, &nodes->common, channel, mscclpp_dev_coll_nodes_rounds_empty(epoch, round, j),
                                  mscclpp_dev_coll_nodes_rounds_blank(epoch), MSCCLPP_DEV_PACKET_UNIT);
         }
@@ -202,8 +237,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_combine_arrived(mscclpp_dev_ctx_t
 
 /*
  * Waits for message `j` of a round, and combines its data if the pattern does. Also waits for an empty message, which
- * shows that its sender has reached this round. If a wait fails, sets ctx->failed in this thread. Called by all
- * threads.
+ * shows that its sender has reached this round, unless the call is sparse. If a wait fails, sets ctx->failed in this
+ * thread. Called by all threads.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await(mscclpp_dev_ctx_t *ctx,
                                                      const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t round,
@@ -220,7 +255,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await(mscclpp_dev_ctx_t *ctx,
     if (distance == 0) {
         return;
     }
-    if (message.count == 0 && ctx->tid == 0) {
+    if (message.count == 0 && ctx->tid == 0 && !epoch->is_sparse) {
         (void)mscclpp_dev_coll_nodes_get_unit(
             ctx, epoch, mscclpp_dev_coll_nodes_far_row(epoch, mscclpp_dev_coll_nodes_rounds_empty(epoch, round, j), 1),
             0, late_rank);
@@ -317,14 +352,18 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await_totals(mscclpp_dev_ctx_t *c
  *
  * Thread 0 first stores the packet that empty messages are sent from. The block synchronises before it sends, so that
  * the data and this packet are complete. It synchronises after each round, so that all threads stop after a failure,
- * and so that the next gather finds that all packets of the round have arrived.
+ * and so that the next gather finds that all packets of the round have arrived. In a sparse call, an owner without data
+ * has nothing to do.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     const bool gathers = epoch->scheme.pattern == MSCCLPP_DEV_ALLTOALL;
     uint32_t round, j;
 
-    if (ctx->tid == 0) {
+    if (epoch->is_sparse && !epoch->carries) {
+        return;
+    }
+    if (ctx->tid == 0 && !epoch->is_sparse) {
         mscclpp_dev_coll_nodes_put_unit(
             epoch, mscclpp_dev_coll_nodes_far_row(epoch, mscclpp_dev_coll_nodes_rounds_blank(epoch), 1), 0,
             mscclpp_dev_vec_zero());

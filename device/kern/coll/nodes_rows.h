@@ -25,11 +25,13 @@ typedef struct {
     uint64_t capacity;   /* units of a row of scratch */
     uint64_t node_units; /* the most units of data for one other node */
     uint32_t flag;       /* the flag in this call's packets */
+    uint64_t slots;      /* offset in the exchange area of the slot that is sent from; of a sparse call's first place */
     bool in_rounds; /* data for other nodes go in rounds (nodes_rounds.h); only then are the fields after the next one
                        set */
     bool prefixes;  /* a scan in rounds, whose nodes send combined operands (nodes_rounds.h) */
     mscclpp_dev_rounds_t scheme; /* the scheme of the rounds */
     uint64_t pitch;              /* units of a place */
+    bool is_sparse;              /* there are no empty messages (nodes_rounds.h) */
     bool carries;                /* this owner's messages have data in this epoch; else all of them are empty */
 } mscclpp_dev_coll_nodes_epoch_t;
 
@@ -76,10 +78,7 @@ MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_packet_row(const
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_packet_slot(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t slot)
 {
-    const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
-
-    return nodes->packets_offset +
-           ((epoch->flag & 1) * ((uint64_t)nodes->nnodes + 1) + slot) * nodes->packet_units * MSCCLPP_DEV_PACKET_UNIT;
+    return epoch->slots + slot * epoch->state.args->nodes.packet_units * MSCCLPP_DEV_PACKET_UNIT;
 }
 
 /*

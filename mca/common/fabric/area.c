@@ -23,6 +23,12 @@
 #define SMALL_UNITS 80
 #define SMALL_SLOT 64
 
+/*
+ * The fewest nodes whose areas have places for sparse calls. Between fewer nodes, all calls with packets go directly to
+ * all nodes unless the user asks for rounds.
+ */
+#define SPARSE_NODES_MIN 9
+
 /* With a coll_mscclpp_exchange_size or a coll_mscclpp_scratch_size up to this, the area has its full size at once. */
 #define STARTS_FULL_MAX (1024 * KIB)
 
@@ -57,7 +63,8 @@ static uint64_t shortest_slot(const mscclpp_fabric_t *fabric)
 
 /*
  * Divides an area of `size` bytes: packets get 1 / `share` of it, and tiles the rest. Both parts have a least size, so
- * with many nodes the area becomes larger than `size`.
+ * with many nodes the area becomes larger than `size`. Places of sparse calls come on top: as many units as a set of
+ * packet slots has, so that there is room for every call in rounds.
  */
 static mscclpp_fabric_division_t divide(const mscclpp_fabric_t *fabric, uint64_t size, uint64_t share)
 {
@@ -65,14 +72,18 @@ static mscclpp_fabric_division_t divide(const mscclpp_fabric_t *fabric, uint64_t
     const uint64_t slot_size = mscclpp_tiles_slot_size((uint32_t)fabric->nodes.count, size - size / share);
     const uint64_t units = size / share / packet_slots / MSCCLPP_DEV_PACKET_UNIT;
 
-    return (mscclpp_fabric_division_t){.slot_size = slot_size, .packet_units = units == 0 ? 1 : units};
+    mscclpp_fabric_division_t division = {.slot_size = slot_size, .packet_units = units == 0 ? 1 : units};
+
+    division.sparse_units = fabric->nodes.count >= SPARSE_NODES_MIN ? packet_slots / 2 * division.packet_units : 0;
+    return division;
 }
 
 /* Returns the size of the area, in bytes, that has this division. */
 static uint64_t size_of(const mscclpp_fabric_t *fabric, const mscclpp_fabric_division_t *division)
 {
     return MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count) * division->slot_size +
-           MSCCLPP_DEV_NODES_PACKET_SLOTS(fabric->nodes.count) * division->packet_units * MSCCLPP_DEV_PACKET_UNIT;
+           (MSCCLPP_DEV_NODES_PACKET_SLOTS(fabric->nodes.count) * division->packet_units + division->sparse_units) *
+               MSCCLPP_DEV_PACKET_UNIT;
 }
 
 /*

@@ -7,7 +7,8 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
 {
     const size_t channel_count =
         (size_t)MSCCLPP_DEV_NODES_BLOCKS_OF((uint32_t)fabric->nodes.count) * (size_t)fabric->nodes.count;
-    const size_t counter_bytes = (channel_count + MSCCLPP_DEV_NODES_BLOCKS) * sizeof(uint64_t);
+    const size_t counter_bytes =
+        (channel_count + MSCCLPP_DEV_NODES_BLOCKS) * sizeof(uint64_t) + sizeof(mscclpp_dev_nodes_sparse_t);
     const size_t channel_bytes = channel_count * sizeof(mscclpp_dev_port_channel_t);
     const mscclpp_proxy_params_t params = {.config = &fabric->config,
                                            .gpu = fabric->gpu,
@@ -28,6 +29,7 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
         fabric->state = memory;
         fabric->expected = memory;
         fabric->exchanged = fabric->expected + channel_count;
+        fabric->sparse = (mscclpp_dev_nodes_sparse_t *)(void *)(fabric->exchanged + MSCCLPP_DEV_NODES_BLOCKS);
         fabric->channels = (mscclpp_dev_port_channel_t *)(void *)(fabric->state + counter_bytes);
         fabric->device_steps = (mscclpp_dev_step_t *)(void *)(fabric->state + counter_bytes + channel_bytes);
         status = mscclpp_proxy_create(&params, &fabric->proxy);

@@ -35,6 +35,7 @@ enum { MSCCLPP_FABRIC_ALL = 0, MSCCLPP_FABRIC_STEPS = 1, MSCCLPP_FABRIC_RING = 6
 typedef struct {
     uint64_t slot_size;    /* bytes of a slot */
     uint64_t packet_units; /* size of a packet slot, in units */
+    uint64_t sparse_units; /* number of units for places of sparse calls (device/kern/coll/nodes_rounds.h) */
 } mscclpp_fabric_division_t;
 
 /* An area that a larger one has replaced. */
@@ -92,7 +93,7 @@ struct mscclpp_fabric {
     bool is_owner;              /* this rank owns a shard, so it exchanges data with other nodes */
     mscclpp_fabric_size_t size; /* of `area`; equal on all ranks, as are the next three fields */
     mscclpp_fabric_division_t division;
-    uint64_t packets_offset; /* offset of the packet slots in the area */
+    uint64_t packets_offset; /* offset of the packet slots in the area, which the places of sparse calls follow */
     uint64_t area_size;      /* bytes of `area` */
     bool has_packets;        /* the transport of all ranks can carry packets; equal on all ranks */
     uint32_t first_flag;     /* first flag of the packets of the current call; 0: the call uses no packets */
@@ -117,10 +118,14 @@ struct mscclpp_fabric {
     bool in_call;         /* atomic: a call runs, and its thread progresses the proxy */
     bool failed;          /* atomic: the team has failed, and from now on sends only notices about that */
 
-    /* One allocation in device memory: counters of expected signals and of exchanges, the channels, and the steps. */
+    /*
+     * One allocation in device memory: counters of expected signals, of exchanges and of sparse calls, the channels,
+     * and the steps.
+     */
     char *state;
     uint64_t *expected;
     uint64_t *exchanged;
+    mscclpp_dev_nodes_sparse_t *sparse;
     mscclpp_dev_port_channel_t *channels;
     mscclpp_dev_step_t *device_steps;
     mscclpp_fabric_steps_t doubling, halving; /* the lists of steps of these two patterns */
@@ -133,6 +138,9 @@ struct mscclpp_fabric {
     mscclpp_dev_rounds_t rounds; /* rounds in which the current call sends its packets; radix 0: none */
     uint64_t pitch;              /* number of units of a place for packets in these rounds */
     bool carries;                /* this owner's messages in these rounds have data; false: they are empty */
+    bool is_sparse;              /* these rounds have no empty messages */
+    uint64_t first_place;        /* in these rounds: units from the start of the packet slots to the first place */
+    uint64_t sparse_used; /* units of the places of sparse calls in use, as kernels count them; equal on all ranks */
 
     /* fabric/places.c */
     void *places; /* lists by rank, in device memory */

@@ -249,6 +249,7 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
     kernel_args->node_channels = MSCCLPP_DEV_NODES_BLOCKS_OF((uint32_t)fabric->nodes.count);
     kernel_args->exchange = fabric->area.device;
     kernel_args->exchanged = fabric->exchanged;
+    kernel_args->sparse = fabric->sparse;
     kernel_args->slot_size = fabric->division.slot_size;
     kernel_args->packets_offset = fabric->packets_offset;
     kernel_args->packet_units = fabric->division.packet_units;
@@ -384,6 +385,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     memset(&kernel_args, 0, sizeof(kernel_args));
     fill_args(fabric, args, &kernel_args);
     kernel_args.pattern = choice->algo->pattern;
+    fabric->sparse_used = choice->epochs != 0 ? 0 : fabric->sparse_used;
     launch.kernel = choice->kernel;
     launch.nblocks = choice->nblocks;
     launch.nthreads = choice->nthreads;
@@ -419,14 +421,16 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
 }
 
 /*
- * Stores in which rounds the call's packets are sent, so that a long wait can find the nodes that have sent nothing
- * (view.c). fabric->first_flag must be set: if the owners take turns to send, the flag determines whose turn it is.
+ * Stores in which rounds the call's packets are sent, if they are. Kernels find out the same. With many nodes, a call
+ * with a root is sparse if there are places for it, and then takes them: device/kern/coll/nodes_rounds.h says when they
+ * are free again. All ranks decide in the same way, since all take part in all calls.
  */
-static void note_rounds(mscclpp_fabric_t *fabric, const mscclpp_dev_coll_nodes_args_t *args)
+static void note_rounds(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args)
 {
     const uint64_t units = (args->nodes.common.bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
     const uint32_t shards = (uint32_t)fabric->nodes.shards;
     const bool prefixes = args->prefixes != 0;
+    uint64_t needed;
 
     fabric->rounds = (mscclpp_dev_rounds_t){
         .nnodes = (uint32_t)fabric->nodes.count,
@@ -437,8 +441,15 @@ static void note_rounds(mscclpp_fabric_t *fabric, const mscclpp_dev_coll_nodes_a
         .rounds = args->radix != 0 ? mscclpp_dev_rounds_count((uint32_t)fabric->nodes.count, args->radix) : 0};
     fabric->pitch =
         units * MSCCLPP_DEV_COLL_ROUNDS_BLOCKS(args->pattern, prefixes, (uint32_t)fabric->nodes.largest_node, shards);
-    fabric->carries = !MSCCLPP_DEV_COLL_ROUNDS_BY_ONE(args->pattern, prefixes) ||
-                      fabric->first_flag % shards == (uint32_t)fabric->nodes.rank;
+    needed = mscclpp_dev_rounds_places(&fabric->rounds) * fabric->pitch;
+    fabric->is_sparse = args->radix != 0 && MSCCLPP_DEV_COLL_ROOTED(args->pattern) &&
+                        fabric->sparse_used + needed <= fabric->division.sparse_units;
+    args->sparse = fabric->is_sparse;
+    fabric->first_place =
+        MSCCLPP_DEV_NODES_PACKET_SLOTS(fabric->nodes.count) * fabric->division.packet_units + fabric->sparse_used;
+    if (args->tile == 0) {
+        fabric->sparse_used = fabric->is_sparse ? fabric->sparse_used + needed : 0;
+    }
 }
 
 /* Ranks that own no shard exchange nothing with other nodes, so they only run the kernel. An error breaks the team. */
@@ -466,6 +477,7 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
         return status;
     }
     fill_args(fabric, &common, &args->nodes);
+    note_rounds(fabric, args);
     launch->args = args;
     if (!fabric->is_owner) {
         return mscclpp_runner_launch(fabric->runner, stream, launch, what);
@@ -481,7 +493,9 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
     fabric->trees = (mscclpp_dev_tree_place_t){.nnodes = (uint32_t)fabric->nodes.count,
                                                .node = (uint32_t)fabric->nodes.node,
                                                .root = (uint32_t)fabric->nodes.node_of[args->root]};
-    note_rounds(fabric, args);
+    /* If the owners take turns to send, the flag determines whose turn it is. */
+    fabric->carries = !MSCCLPP_DEV_COLL_ROUNDS_BY_ONE(args->pattern, args->prefixes != 0) ||
+                      fabric->first_flag % (uint32_t)fabric->nodes.shards == (uint32_t)fabric->nodes.rank;
     status = run_with_proxy(fabric, launch, what, args->largest_block);
     if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);

@@ -98,25 +98,24 @@ static uint64_t count_arrived(const mscclpp_fabric_t *fabric, const uint64_t *to
 }
 
 /*
- * Returns true if the packet at `unit` units after the start of either set of slots belongs to the current call. The
- * set depends on the parity of the flag, so both sets are checked. Flags only increase until all packets are cleared,
- * so a packet of an earlier call has a lower flag. The area must be in host memory.
+ * Returns true if the packet at `unit` units after the start of the packet slots belongs to the current call. Flags
+ * only increase until all packets are cleared, so a packet of an earlier call has a lower flag. The area must be in
+ * host memory.
+ */
+static bool has_packet_at(const mscclpp_fabric_t *fabric, uint64_t unit)
+{
+    const char *packets = (const char *)fabric->area.host + fabric->packets_offset;
+    const uint64_t *word = (const uint64_t *)(const void *)(packets + unit * MSCCLPP_DEV_PACKET_UNIT);
+
+    return (uint32_t)(__atomic_load_n(word, __ATOMIC_RELAXED) >> 32) >= fabric->first_flag;
+}
+
+/* The same for `unit` units after the start of a set of slots. The call uses one of the two sets, so both are checked.
  */
 static bool has_packet(const mscclpp_fabric_t *fabric, uint64_t unit)
 {
-    const uint64_t units = ((uint64_t)fabric->nodes.count + 1) * fabric->division.packet_units;
-    const char *packets = (const char *)fabric->area.host + fabric->packets_offset;
-    bool has_come = false;
-    uint64_t set;
-
-    for (set = 0; set < 2 && !has_come; ++set) {
-        const uint64_t *word =
-            (const uint64_t *)(const void *)(packets + (set * units + unit) * MSCCLPP_DEV_PACKET_UNIT);
-        const uint32_t flag = (uint32_t)(__atomic_load_n(word, __ATOMIC_RELAXED) >> 32);
-
-        has_come = flag >= fabric->first_flag;
-    }
-    return has_come;
+    return has_packet_at(fabric, unit) ||
+           has_packet_at(fabric, ((uint64_t)fabric->nodes.count + 1) * fabric->division.packet_units + unit);
 }
 
 /* Returns true if packets of the node have arrived. The first packets of a node are at the start of its slot. */
@@ -151,17 +150,20 @@ static uint64_t find_in_steps(const mscclpp_fabric_t *fabric, const mscclpp_fabr
 }
 
 /*
- * Returns the unit of the first packet of message `j` of a round, counted from the start of a set of slots. A message
- * with data begins at the first of its places. An empty message has a packet of its own, behind all places.
+ * Returns true if message `j` of a round has begun to arrive from its sender, or if the sender sends none. A message
+ * with data begins at the first of its places. An empty message has a packet of its own, behind all places; in a sparse
+ * call there are none.
  */
-static uint64_t first_unit_of(const mscclpp_fabric_t *fabric, uint32_t sender, uint32_t round, uint32_t j)
+static bool has_message(const mscclpp_fabric_t *fabric, uint32_t sender, uint32_t round, uint32_t j)
 {
     const mscclpp_dev_rounds_t *rounds = &fabric->rounds;
     const mscclpp_dev_rounds_message_t message = mscclpp_dev_rounds_message(rounds, sender, round, j);
+    const bool is_empty = !fabric->carries || message.count == 0;
+    const uint64_t unit =
+        is_empty ? mscclpp_dev_rounds_places(rounds) * fabric->pitch + (uint64_t)round * (rounds->radix - 1) + j
+                 : mscclpp_dev_rounds_arrival(rounds, message, round, j) * fabric->pitch;
 
-    return fabric->carries && message.count > 0
-               ? mscclpp_dev_rounds_arrival(rounds, message, round, j) * fabric->pitch
-               : mscclpp_dev_rounds_places(rounds) * fabric->pitch + (uint64_t)round * (rounds->radix - 1) + j;
+    return fabric->is_sparse ? is_empty || has_packet_at(fabric, fabric->first_place + unit) : has_packet(fabric, unit);
 }
 
 /*
@@ -178,7 +180,7 @@ static uint64_t find_in_rounds(const mscclpp_fabric_t *fabric)
             const uint32_t distance = mscclpp_dev_rounds_message(rounds, rounds->node, round, j).distance;
             const uint32_t sender = mscclpp_dev_rounds_before(rounds, distance);
 
-            if (distance != 0 && !has_packet(fabric, first_unit_of(fabric, sender, round, j))) {
+            if (distance != 0 && !has_message(fabric, sender, round, j)) {
                 return mscclpp_board_add_absent(0, fabric->nodes.owners[sender]);
             }
         }

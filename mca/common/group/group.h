@@ -52,7 +52,7 @@ typedef struct {
     int answer;          /* the rank that it waits for, according to its answer */
     unsigned hops;       /* number of answers that led to a further rank */
     int unknown;         /* number of ranks that were asked although no rank is known to wait for them */
-    uint64_t named_call; /* the last call in which another rank has named the late rank */
+    uint64_t named_call; /* the last call in which, or before which, another rank has named the late rank */
 } mscclpp_group_inquiry_t;
 
 /* What this rank has seen of the other ranks' signs of life (signs.c), by their numbers on the node. */

@@ -3,9 +3,9 @@
  *
  * A rank sees only the ranks that must send it data. These may themselves wait: for the next rank of a tree, or for a
  * rank of their node. So a rank that has waited too long asks the first rank that it waits for. A rank that waits in
- * the same call answers with the rank that it waits for in turn, and that rank is asked next. A rank that does not
- * answer within a second is not in the call: it is late, silent or gone. If the host cannot see whom a kernel waits
- * for, all ranks are asked in turn. No rank can end such a call before all ranks have come.
+ * the same call, or still in an earlier one, answers with the rank that it waits for in turn, and that rank is asked
+ * next. A rank that does not answer within a second is not in the call: it is late, silent or gone. If the host cannot
+ * see whom a kernel waits for, all ranks are asked in turn. No rank can end such a call before all ranks have come.
  *
  * Rank 0 searches first, names the late rank, and tells all others. So one line is logged and few messages are sent.
  * Also, only one rank asks a rank that may be dead: each attempt to reach a dead rank takes time, and the network may
@@ -129,7 +129,7 @@ static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline,
     mscclpp_group_inquiry_t *inquiry = &group->inquiry;
 
     *late_p = -1;
-    if (!at_deadline && inquiry->named_call == group->call) {
+    if (!at_deadline && inquiry->named_call >= group->call) {
         return MSCCLPP_INQUIRY_TOLD;
     }
     if (inquiry->call != group->call || inquiry->at_deadline != at_deadline) {

@@ -118,19 +118,24 @@ static void keep_vote(mscclpp_group_t *group, const notice_t *notice)
 
 /*
  * Handles the notices of a search, and ignores all others. Answers a question only while this rank waits in the call
- * that the question names: a rank that is not in the call must not answer. The caller holds the lock.
+ * that the question names, or in an earlier one: a rank that has not come to the call must not answer unless others
+ * keep it from coming. If this rank waits while another one names the late rank, it need not name that rank, too,
+ * although the two may be in different calls. The caller holds the lock.
  */
 static void handle_inquiry(mscclpp_group_t *group, const notice_t *notice)
 {
     mscclpp_group_inquiry_t *inquiry = &group->inquiry;
+    const bool waits = inquiry->waits_call == group->call;
 
-    if (notice->kind == NOTICE_ASK && inquiry->waits_call == notice->call) {
+    if (notice->kind == NOTICE_ASK &&
+        (inquiry->waits_call == notice->call || (waits && inquiry->waits_call < notice->call))) {
         post_with(group, notice->rank, NOTICE_ANSWER, notice->call, MSCCLPP_OK, (uint64_t)(inquiry->waits_for + 1));
     } else if (notice->kind == NOTICE_ANSWER && notice->call == inquiry->call && notice->rank == inquiry->asked_rank) {
         inquiry->has_answered = true;
         inquiry->answer = (int)notice->value - 1;
-    } else if (notice->kind == NOTICE_NAMED && notice->call > inquiry->named_call) {
-        inquiry->named_call = notice->call;
+    } else if (notice->kind == NOTICE_NAMED) {
+        inquiry->named_call = notice->call > inquiry->named_call ? notice->call : inquiry->named_call;
+        inquiry->named_call = waits && group->call > inquiry->named_call ? group->call : inquiry->named_call;
     }
 }
 

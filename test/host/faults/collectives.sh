@@ -42,8 +42,8 @@ plant coll-nodes-silent-far collectives_storm "$coll/nodes_packets.h" "$launcher
     's/ctx->tid == 0 && !epoch->in_rounds\) \{/false) {/'
 plant coll-nodes-packets-sync collectives_storm "$coll/nodes_packets.h" "$launcher" \
     's/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
-plant rounds-one-set collectives_rounds "$coll/nodes_rows.h" "$launcher" \
-    '/mscclpp_dev_coll_nodes_packet_slot\(/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
+plant rounds-one-set collectives_rounds "$coll/nodes_packets.h" "$launcher" \
+    's/MSCCLPP_DEV_NODES_PACKET_SET\(epoch\.flag, .*\) \*/0 */'
 plant rounds-partner collectives_rounds device/lib/nodes_rounds.h "$launcher" \
     's/scheme->node \+ distance\) % scheme->nnodes/scheme->node + distance + (scheme->node == 1)) % scheme->nnodes/'
 plant rounds-two-roots collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
@@ -52,6 +52,18 @@ plant rounds-silent collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
     's/message\.count == 0 && ctx->tid == 0/false/'
 plant rounds-sync collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
     '/void mscclpp_dev_coll_nodes_rounds_run\(/,/^}/s/^ {8}ctx->failed = mscclpp_dev_block_sync_or\(.*;//'
+plant sparse-unfreed collectives_sparse "$coll/nodes_rounds.h" "$launcher" \
+    's/^ {4}sparse->units \+= .*;//'
+plant sparse-freed-early collectives_sparse mca/common/fabric/run.c mca/common/fabric/run.c \
+    's/if \(args->tile == 0\) \{/if (args->tile == 0 \&\& args->pattern != MSCCLPP_DEV_GATHER) {/'
+plant sparse-one-set collectives_sparse device/types/nodes.h "$launcher" \
+    's/\(flag_\) \+ \(calls_\)\) \& 1/(flag_) + (calls_) * 0) \& 1/'
+plant sparse-uncounted collectives_sparse "$coll/nodes_packets.h" "$launcher" \
+    's/(epoch\.state\.is_owner) \&\& ctx->tid == 0\)/\1 \&\& epoch.carries \&\& ctx->tid == 0)/'
+plant sparse-left-out collectives_sparse "$coll/nodes_rounds.h" "$launcher" \
+    's/message\.distance != 0 \&\& message\.count != 0\)/message.count > (epoch->is_sparse * epoch->scheme.node == 5))/'
+plant sparse-two-roots collectives_sparse "$coll/nodes_rounds.h" "$launcher" \
+    's/args->place\[args->root\]\.node/(args->sparse \&\& args->nodes.node == 2 ? 2 : args->place[args->root].node)/'
 plant prefixes-order collectives_prefixes "$coll/nodes_rounds.h" "$launcher" \
     's/\? count - i : 1;/? i + 1 : 1;/'
 plant prefixes-stale collectives_prefixes device/lib/nodes_rounds.h "$launcher" \

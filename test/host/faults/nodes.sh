@@ -34,14 +34,14 @@ plant ring-few-sets ring "$tile" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 3/'
 plant ring-announcement-uncounted ring device/types/nodes.h "$launcher" 's/(: )\(uint64_t\)\(first_\)\)/\10)/'
 packets=device/kern/allreduce/allreduce_nodes_packets.h
 plant packets-one-set packets "$packets" "$launcher" \
-    '/nodes_packet_slot\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
+    '/nodes_packet_slot\(const/,/^}/s/= epoch->set \*/= 0 */'
 plant packets-early-push packets "$packets" "$launcher" \
     '/void mscclpp_dev_nodes_combine\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
 plant packets-stored-together packets "$packets" "$launcher" \
     '/nodes_send_far\(/,/^}/s/1 \+ nodes->node : 0/1 : 0/'
 plant packets-no-wait packets "$packets" "$launcher" 's/if \(!has_arrived\[i\]\)/if (false)/'
 plant doubling-one-set doubling "$packets" "$launcher" \
-    '/nodes_step_offset\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
+    '/nodes_step_offset\(const/,/^}/s/\(epoch->set \*/(0 */'
 plant doubling-early-push doubling "$packets" "$launcher" \
     '/void mscclpp_dev_nodes_step_send\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
 steps=device/kern/allreduce/allreduce_nodes_steps.h

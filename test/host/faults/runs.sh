@@ -63,6 +63,10 @@ run_collectives_rounds() {
     run test_coll_storm --timeout "$deadline" rounds
 }
 
+run_collectives_sparse() {
+    run test_coll_storm --timeout "$deadline" sparse
+}
+
 run_collectives_prefixes() {
     run test_collectives --timeout "$deadline" rounds
 }

@@ -38,18 +38,35 @@ static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender,
 }
 
 /*
- * Returns the number of distances of a round that are smaller than the number of nodes: the messages that a node sends.
+ * Finds message number `index` of those that a node sends in a round, or receives in it. Calls with a root have no
+ * empty messages (device/kern/coll/nodes_rounds.h). Sets *multiple_p to the message's number among the distances of the
+ * round, and *sender_p to its sender. If there are not so many messages, returns false, and subtracts their number from
+ * *index.
  */
-static uint32_t count_distances(const mscclpp_dev_rounds_t *rounds, uint32_t round)
+static bool find_message(const mscclpp_dev_rounds_t *rounds, uint32_t round, bool sends, uint64_t *index,
+                         uint32_t *multiple_p, uint32_t *sender_p)
 {
-    const uint32_t fitting = (rounds->nnodes - 1) / mscclpp_dev_rounds_digit_value(rounds, round);
+    const uint32_t digit_value = mscclpp_dev_rounds_digit_value(rounds, round);
+    const bool is_sparse = MSCCLPP_DEV_COLL_ROOTED(rounds->pattern);
+    uint32_t j;
 
-    return fitting < rounds->radix - 1 ? fitting : rounds->radix - 1;
+    for (j = 1; j < rounds->radix && (uint64_t)digit_value * j < rounds->nnodes; ++j) {
+        *multiple_p = j;
+        *sender_p = sends ? rounds->node : mscclpp_dev_rounds_before(rounds, digit_value * j);
+        if (is_sparse && mscclpp_dev_rounds_message(rounds, *sender_p, round, j).count == 0) {
+            continue;
+        }
+        if (*index == 0) {
+            return true;
+        }
+        --*index;
+    }
+    return false;
 }
 
 /*
- * In each round, a node sends one message for each distance, and then receives one message for each distance. In a scan
- * the nearest of these comes first, and each one is combined before what is there.
+ * In each round, a node first sends its messages, and then receives those of others. In a scan the nearest of these
+ * comes first, and each one is combined before what is there.
  */
 bool mscclpp_schedule_rounds(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
@@ -57,20 +74,17 @@ bool mscclpp_schedule_rounds(const mscclpp_schedule_t *schedule, uint32_t node, 
     const bool combines = schedule->pattern == MSCCLPP_DEV_REDUCE || schedule->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
     const bool scans = MSCCLPP_DEV_COLL_SCANS(schedule->pattern);
     mscclpp_dev_rounds_message_t message;
-    uint32_t round = 0, distances, multiple, sender;
-    bool sends;
+    uint32_t half, round = 0, multiple = 0, sender = node;
+    bool sends = true, is_found = false;
 
-    while (round < rounds.rounds && index >= 2 * (uint64_t)count_distances(&rounds, round)) {
-        index -= 2 * (uint64_t)count_distances(&rounds, round++);
+    for (half = 0; half < 2 * rounds.rounds && !is_found; ++half) {
+        round = half / 2;
+        sends = half % 2 == 0;
+        is_found = find_message(&rounds, round, sends, &index, &multiple, &sender);
     }
-    if (round == rounds.rounds) {
+    if (!is_found) {
         return false;
     }
-    distances = count_distances(&rounds, round);
-    sends = index < distances;
-    multiple = (uint32_t)(sends ? index : index - distances) + 1;
-    sender =
-        sends ? node : mscclpp_dev_rounds_before(&rounds, multiple * mscclpp_dev_rounds_digit_value(&rounds, round));
     message = mscclpp_dev_rounds_message(&rounds, sender, round, multiple);
     (void)mscclpp_step_set(step_p,
                            sends      ? MSCCLPP_STEP_SEND

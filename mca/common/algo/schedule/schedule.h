@@ -41,7 +41,7 @@ typedef enum {
     MSCCLPP_SCHEDULE_HALVING,  /* all-reduce: a half with a partner, at half the distance in each step, and back;
                                   all-gather, reduce-scatter: one way alone, as BRUCK with radix 2, for tiles
                                   (device/kern/coll/nodes_halving.h) */
-    MSCCLPP_SCHEDULE_TREE,     /* over a k-nomial tree; except for an all-reduce, with the empty messages of rounds */
+    MSCCLPP_SCHEDULE_TREE,     /* over a k-nomial tree, in an all-reduce to the root and back; no empty messages */
     MSCCLPP_SCHEDULE_BRUCK,    /* all-gather and so on: in rounds (device/lib/nodes_rounds.h) */
     MSCCLPP_SCHEDULE_TREES, /* broadcast, reduce, all-reduce: over one of two trees, of which each carries every other
                                tile (device/lib/nodes_trees.h) */
