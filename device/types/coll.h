@@ -86,7 +86,8 @@ typedef enum {
 typedef struct {
     mscclpp_dev_coll_args_t coll;
     uint64_t largest_block;                          /* size of the largest block on any rank, bytes; equal on all
-                                               ranks. With MSCCLPP_DEV_UNSIZED, on this rank. */
+                                               ranks. With MSCCLPP_DEV_UNSIZED, of those that this
+                                               rank exchanges with others. */
     uint64_t packets_max;                            /* UNSIZED: larger blocks go through tiles, bytes; equal on all
                                                         ranks, and less than a slot of the packet area */
     uint32_t varied;                                 /* mscclpp_dev_varied_t */

@@ -251,7 +251,54 @@ static void test_tiles(int scale)
     run_grids(&run, "scratch");
 }
 
-static const part_t parts[] = {{"mixed", test_mixed}, {"in_place", test_in_place}, {"tiles", test_tiles}, {NULL, NULL}};
+/* A rank's block for itself takes no part in the exchange, and so no barrier, whatever its size. */
+static void run_own(rank_t *rank)
+{
+    void *memory = NULL;
+    call_t call = {.coll = MSCCLPP_COLL_ALLTOALLV, .bytes = {{MOST, 16}, {16, MOST}}};
+    side_t side;
+    line_t line;
+
+    CHECK_EQ(rank->gpu->device_alloc(0, 2 * ROOM, &memory), MSCCLPP_OK);
+    side.in = memory;
+    side.out = side.in + ROOM;
+    if (line_open(rank, &line)) {
+        const mscclpp_runner_t *runner = &line.team->runner;
+        const mscclpp_dev_state_t *state = NULL;
+        uint64_t barriers = 0;
+
+        for (int number = 0; number < 3; ++number) {
+            fill_side(&call, number, rank->rank, rank->size, &side);
+            meet(rank);
+            send_off(&call, rank, &line, &side);
+            CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+            CHECK(is_right(&call, number, rank, &side));
+            /* The first call makes the scratch. */
+            state = (const mscclpp_dev_state_t *)(const void *)(runner->scratch + runner->layout.state_offset);
+            barriers = number == 0 ? state->barrier[0] : barriers;
+        }
+        CHECK_EQ(state->barrier[0], barriers);
+    }
+    meet(rank);
+    line_close(rank, &line);
+    rank->gpu->device_free(0, memory);
+}
+
+static void test_own(int scale)
+{
+    mscclpp_config_t config;
+
+    (void)scale;
+    mscclpp_config_init(&config);
+    config.scratch_size = (size_t)1 << 20;
+    config.timeout = options.timeout;
+    config.ucx = false;
+    CHECK_EQ(run_ranks(2, &config, run_own, NULL), 0);
+    mscclpp_team_finalize(1.0);
+}
+
+static const part_t parts[] = {
+    {"mixed", test_mixed}, {"in_place", test_in_place}, {"tiles", test_tiles}, {"own", test_own}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

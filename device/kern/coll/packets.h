@@ -60,7 +60,11 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
 {
     const mscclpp_dev_args_t *args = &coll->common;
     const uint32_t threads = ctx->nblocks * ctx->nthreads, thread = ctx->block * ctx->nthreads + ctx->tid;
-    const uint32_t max_units = (uint32_t)mscclpp_dev_units(blocks != NULL ? blocks->largest_block : args->bytes);
+    const uint64_t largest = blocks == NULL ? args->bytes
+                             : blocks->varied == MSCCLPP_DEV_UNSIZED && blocks->largest_block > blocks->packets_max
+                                 ? blocks->packets_max /* larger blocks do not go as packets */
+                                 : blocks->largest_block;
+    const uint32_t max_units = (uint32_t)mscclpp_dev_units(largest);
     const uint32_t grain = MSCCLPP_DEV_WARP; /* whole warps, so that all threads of a warp take the same branches */
     /*
      * In a scan, one thread handles a unit for all peers. If the scan is in place, this thread reads the unit for all

@@ -65,8 +65,9 @@ void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args
 }
 
 /*
- * The next kernel of the stream may start early only if the GPU certainly has multiprocessors for both. In graphs it
- * may not, because their edges let a kernel start only after the one before it has ended.
+ * The next kernel of the stream may start early only if this rank has the GPU for itself, so that there are
+ * multiprocessors for both. In graphs it may not, because their edges let a kernel start only after the one before it
+ * has ended.
  */
 mscclpp_dev_release_t mscclpp_runner_queued_release(const mscclpp_runner_t *runner)
 {

@@ -63,6 +63,21 @@ void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtyp
     input->layout = mscclpp_team_layout(team);
 }
 
+/* Returns the size of the largest block that this rank sends to another rank, or receives from one. */
+static uint64_t find_largest_exchanged(const mscclpp_coll_task_t *task, const mscclpp_dev_blocks_args_t *blocks)
+{
+    uint64_t largest = 0;
+    int peer;
+
+    for (peer = 0; peer < task->team->group.size; ++peer) {
+        if (peer != task->team->group.rank) {
+            largest = blocks->send[peer].bytes > largest ? blocks->send[peer].bytes : largest;
+            largest = blocks->recv[peer].bytes > largest ? blocks->recv[peer].bytes : largest;
+        }
+    }
+    return largest;
+}
+
 /*
  * Fills in the arguments of those kernels within a node that find the blocks themselves: they compute the places of
  * blocks of one size, and read the places of other blocks from lists.
@@ -98,6 +113,9 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     for (peer = 0; peer < task->team->group.size && task->args->varied; ++peer) {
         blocks->send[peer] = mscclpp_coll_send_block(task, peer);
         blocks->recv[peer] = mscclpp_coll_recv_block(task, peer);
+    }
+    if (blocks->varied == MSCCLPP_DEV_UNSIZED) {
+        blocks->largest_block = find_largest_exchanged(task, blocks);
     }
 }
 
