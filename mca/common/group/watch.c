@@ -56,8 +56,11 @@ void mscclpp_group_end_watch(mscclpp_group_t *group)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
-/* Returns the first rank of any node that has failed in call `call`, or -1. */
-static int failed_rank(mscclpp_group_t *group, uint64_t call)
+/*
+ * Returns the first rank of any node that has failed in call `call` or in an earlier one, or -1. A rank may have given
+ * up a call that this rank has completed. *failed_call_p is that call.
+ */
+static int failed_rank(mscclpp_group_t *group, uint64_t call, uint64_t *failed_call_p)
 {
     mscclpp_group_notice_t failed, host;
     int rank;
@@ -65,24 +68,27 @@ static int failed_rank(mscclpp_group_t *group, uint64_t call)
     for (rank = 0; rank < group->size; ++rank) {
         const uint64_t failure = mscclpp_board_load(&group->board[rank].failure);
 
-        if (rank != group->rank && failure != 0 && failure / MSCCLPP_BOARD_FAILURE_BASE == call) {
+        *failed_call_p = failure / MSCCLPP_BOARD_FAILURE_BASE;
+        if (rank != group->rank && failure != 0 && *failed_call_p <= call) {
             return group->members[rank];
         }
     }
     mscclpp_group_read_notices(group, &failed, &host);
-    return failed.call == call ? failed.rank : -1;
+    *failed_call_p = failed.call;
+    return failed.rank >= 0 && failed.call <= call ? failed.rank : -1;
 }
 
 mscclpp_status_t mscclpp_group_give_signs(mscclpp_group_t *group, uint64_t call, double now)
 {
+    uint64_t failed_call;
     int rank;
 
     mscclpp_group_show_sign(group, call);
     mscclpp_group_read_signs(group, call, now);
     (void)mscclpp_group_watch_next(group, call, &rank);
-    rank = failed_rank(group, call);
+    rank = failed_rank(group, call, &failed_call);
     if (rank >= 0) {
-        mscclpp_info("%s: rank %d has failed in call %llu", group->oob.label, rank, (unsigned long long)call);
+        mscclpp_info("%s: rank %d has failed in call %llu", group->oob.label, rank, (unsigned long long)failed_call);
         return MSCCLPP_ERR_PEER;
     }
     return MSCCLPP_OK;

@@ -111,7 +111,7 @@ bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *on
  * mscclpp_team_begin_signs begins it, mscclpp_team_give_signs is called again and again while it lasts, and
  * mscclpp_team_end_signs ends it. So other ranks learn that this one lives, and this one that they do: see
  * mca/common/group/signs.c. Called by the thread that makes the call. mscclpp_team_give_signs returns MSCCLPP_ERR_PEER,
- * which is logged as information, if another rank has failed in the call and has told all.
+ * which is logged as information, if another rank has failed in the call or before and has told all.
  */
 void mscclpp_team_begin_signs(mscclpp_team_t *team);
 mscclpp_status_t mscclpp_team_give_signs(mscclpp_team_t *team, uint64_t call);

@@ -517,7 +517,7 @@ int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collec
         mca_coll_mscclpp_oob_break_off(module);
         return mca_coll_mscclpp_status_to_ompi(*late_p);
     }
-    module->agreed = module->current_call + 1;
+    __atomic_store_n(&module->agreed, module->current_call + 1, __ATOMIC_RELAXED); /* waits of other threads read it */
     opal_atomic_rmb(); /* the maxima and the result were written before the request became complete */
     rc = numbers->request->req_status.MPI_ERROR;
     (void)ompi_request_free(&numbers->request);

@@ -10,7 +10,7 @@
 /*
  * Called in an agreement that takes long: when the wait begins, about ten times a second from then on, and when it
  * ends, with or without success. Shows the other ranks in the caller's way that this one lives. Returns an error if
- * another rank has failed in the call, which is logged; it ends the agreement.
+ * another rank has failed in the call or before, which is logged; it ends the agreement.
  */
 typedef enum {
     MCA_COLL_MSCCLPP_AGREE_BEGINS,

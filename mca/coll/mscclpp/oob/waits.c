@@ -47,8 +47,11 @@ static void answer_all(mca_coll_mscclpp_oob_t *oob)
 void mca_coll_mscclpp_waits_answer(mca_coll_mscclpp_oob_t *oob)
 {
     const double now = mscclpp_now();
+    const uint64_t agreed = __atomic_load_n(&oob->module->agreed, __ATOMIC_RELAXED);
 
-    if (oob->module->agreed != oob->module->current_call + 1 || 0 != pthread_mutex_trylock(&oob->lock)) {
+    /* Another thread may change both numbers. A wrong guess only delays the answer. */
+    if (agreed != __atomic_load_n(&oob->module->current_call, __ATOMIC_RELAXED) + 1 ||
+        0 != pthread_mutex_trylock(&oob->lock)) {
         return;
     }
     if (now - oob->answered_at >= LOOK_EVERY) {
