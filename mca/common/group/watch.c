@@ -109,7 +109,7 @@ bool mscclpp_group_watch_next(mscclpp_group_t *group, uint64_t call, int *gone_p
     }
     pthread_mutex_lock(&group->notices.lock);
     watch->waited = waited;
-    if (watch->call != call || waited < watch->asked_at) {
+    if (watch->watched < 0 || watch->call != call || waited < watch->asked_at) {
         watch->call = call;
         watch->sign = 0;
         watch->watched = watched_rank(group);

@@ -344,6 +344,7 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
     const double over = config->timeout > 0 ? waited - config->timeout : -1;
     const int own = ompi_comm_rank(wait->module->comm);
     bool is_over, warns, leads;
+    int waiting_rank;
     char call[96], ranks[128];
 
     if (wait->deadline_rank < 0) {
@@ -366,14 +367,16 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
         return MSCCLPP_OK;
     }
     wait->warned = true;
+    /* The rank whose deadline this is may have died since. It is then one of the late ranks. */
+    waiting_rank = has_flag(wait, wait->deadline_rank, WAITS) ? wait->deadline_rank : own;
     list_late(wait, ranks, sizeof(ranks));
     (void)snprintf(call, sizeof(call), "%s call %llu, agreement on sizes", wait->collective,
                    (unsigned long long)wait->module->current_call);
     if (!is_over) {
-        mscclpp_report_late(oob->label, call, wait->deadline_rank, waited, ranks);
+        mscclpp_report_late(oob->label, call, waiting_rank, waited, ranks);
         return MSCCLPP_OK;
     }
-    mscclpp_report_deadline(oob->label, call, wait->deadline_rank, config->timeout, ranks, config->check_calls);
+    mscclpp_report_deadline(oob->label, call, waiting_rank, config->timeout, ranks, config->check_calls);
     give_up(wait, oob);
     return MSCCLPP_ERR_TIMEOUT;
 }
