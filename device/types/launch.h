@@ -155,7 +155,7 @@ typedef struct {
 #define MSCCLPP_DEV_PACKET_CHUNK(units_, capacity_, threads_)                                                          \
     ((units_) <= (capacity_) ? (units_) : (capacity_) / (threads_) * (threads_))
 
-/* Who can see a packet kernel's results once the host learns that the kernel has ended. */
+/* Who can see a kernel's results once the host learns that the kernel has ended. */
 typedef enum {
     MSCCLPP_DEV_RELEASE_SYSTEM, /* all readers, on any device or host */
     MSCCLPP_DEV_RELEASE_DEVICE, /* all readers of results in the memory of the device that runs the kernel */
