@@ -558,7 +558,7 @@ void case_args(const case_t *c, int rank, const void *in, void *out, uint64_t ca
     args->out = out;
     args->in_place = c->side[rank].in_place;
     /* Where some ranks alone draw to be in place, none says so, and those copy their input. */
-    args->said_in_place = c->choice.place == PLACE_IN && exchanges(c->coll);
+    args->passed_in_place = c->choice.place == PLACE_IN && exchanges(c->coll);
     args->varied = c->varied;
     args->is_size_known = c->coll != MSCCLPP_COLL_ALLTOALLV && c->coll != MSCCLPP_COLL_ALLTOALLW &&
                           c->coll != MSCCLPP_COLL_GATHERV && c->coll != MSCCLPP_COLL_SCATTERV;

@@ -122,7 +122,7 @@ static void send_off(const call_t *call, const rank_t *rank, line_t *line, const
                                                            : NULL,
                                       .out = receives ? side->out : NULL,
                                       .in_place = call->in_place,
-                                      .said_in_place = call->in_place,
+                                      .passed_in_place = call->in_place,
                                       .varied = true,
                                       .send = sends ? side->send : NULL,
                                       .recv = receives ? side->recv : NULL,

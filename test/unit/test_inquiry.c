@@ -68,11 +68,11 @@ static void test_nobody_to_ask(void)
 
     group.oob = (mscclpp_oob_t){.size = 2, .label = "test"};
     mscclpp_group_notices_init(&group);
-    mscclpp_group_say_waiting(&group, -1);
+    mscclpp_group_note_late(&group, -1);
     CHECK_EQ(mscclpp_group_inquire(&group, true, mscclpp_now(), &late), MSCCLPP_INQUIRY_FOUND);
     CHECK_EQ(late, -1);
     group.call = 2;
-    mscclpp_group_say_waiting(&group, 1);
+    mscclpp_group_note_late(&group, 1);
     CHECK_EQ(mscclpp_group_inquire(&group, true, mscclpp_now(), &late), MSCCLPP_INQUIRY_FOUND);
     CHECK_EQ(late, 1);
     mscclpp_group_notices_fini(&group);

@@ -89,7 +89,7 @@ static void set_buffers(const bench_operation_t *operation, mscclpp_coll_args_t 
         args->out = is_root ? NULL : operation->recv;
     } else if (operation->in_place && (is_root || !coll->has_root)) {
         args->in_place = true;
-        args->said_in_place = true;
+        args->passed_in_place = true;
         if (from_root) {
             args->out = NULL;
         } else {

@@ -80,7 +80,7 @@ typedef struct {
      */
     const mscclpp_dev_block_t *send;
     const mscclpp_dev_block_t *recv;
-    bool said_in_place;     /* the caller passed MPI_IN_PLACE; equal on all ranks, except for collectives with a root */
+    bool passed_in_place;   /* the caller passed MPI_IN_PLACE; equal on all ranks, except for collectives with a root */
     bool varied;            /* `send` and `recv` give the sizes, not `count` */
     uint64_t largest_block; /* bytes of the largest block: of all ranks if `is_size_known`, otherwise of this rank */
     bool is_size_known;     /* all ranks know `largest_block`, and it is equal on all of them */

@@ -87,11 +87,11 @@ static bool is_slot_taken(const mscclpp_admission_t *admission)
     return __atomic_load_n(&admission->is_slot_taken, __ATOMIC_ACQUIRE);
 }
 
-/* Ends the pledge. `taken` is true if the team that has pledged the slot now holds it. The caller holds the lock. */
-static void end_pledge(mscclpp_admission_t *admission, bool taken)
+/* Ends the pledge. `is_taken` is true if the team that has pledged the slot now holds it. The caller holds the lock. */
+static void end_pledge(mscclpp_admission_t *admission, bool is_taken)
 {
     admission->pledge = NULL;
-    __atomic_store_n(&admission->is_slot_taken, taken, __ATOMIC_RELEASE);
+    __atomic_store_n(&admission->is_slot_taken, is_taken, __ATOMIC_RELEASE);
 }
 
 /*
@@ -133,14 +133,14 @@ bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision
 
 bool mscclpp_admission_redeem(mscclpp_admission_t *admission, uint64_t *decision, uint64_t meeting)
 {
-    const bool granted = grant_or_revoke(decision, meeting, true);
+    const bool are_granted = grant_or_revoke(decision, meeting, true);
 
     pthread_mutex_lock(&admission->lock);
     if (admission->pledge == decision) {
-        end_pledge(admission, granted);
+        end_pledge(admission, are_granted);
     }
     pthread_mutex_unlock(&admission->lock);
-    return granted;
+    return are_granted;
 }
 
 void mscclpp_admission_give_up(mscclpp_admission_t *admission, const uint64_t *decision)

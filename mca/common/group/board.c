@@ -4,9 +4,10 @@
  */
 #include "mca/common/group/group.h"
 
-const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64_t *word, int rank)
+const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64_t *own_word, int rank)
 {
-    return (const uint64_t *)((const char *)word + (ptrdiff_t)(rank - group->rank) * (ptrdiff_t)sizeof(*group->board));
+    return (const uint64_t *)((const char *)own_word +
+                              (ptrdiff_t)(rank - group->rank) * (ptrdiff_t)sizeof(*group->board));
 }
 
 /* A word on the board about a call is so many times the call's number, plus the kind of its buffers. */
@@ -68,19 +69,19 @@ int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, ms
 /* A rank that passes no buffers announces neither kind, and waits for the kind that others announce. */
 bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t call)
 {
-    bool is_one_late = false;
+    bool is_any_late = false;
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
-        const uint64_t word = mscclpp_board_load(&group->board[rank].call);
+        const uint64_t announced = mscclpp_board_load(&group->board[rank].call);
 
-        if (word == mscclpp_group_call_word(group, call, MSCCLPP_CALL_DEVICE) ||
-            word == mscclpp_group_call_word(group, call, MSCCLPP_CALL_HOST)) {
+        if (announced == mscclpp_group_call_word(group, call, MSCCLPP_CALL_DEVICE) ||
+            announced == mscclpp_group_call_word(group, call, MSCCLPP_CALL_HOST)) {
             return false;
         }
-        is_one_late = is_one_late || word / CALL_KINDS < board_number(group, call);
+        is_any_late = is_any_late || announced / CALL_KINDS < board_number(group, call);
     }
-    return is_one_late;
+    return is_any_late;
 }
 
 /*
@@ -88,28 +89,28 @@ bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t c
  * left this call without waiting for this rank. That is possible only on host buffers, or if that rank stages the call.
  * Staging is local, so this rank may then take it for a call on host buffers.
  */
-static bool is_device_call(const mscclpp_group_t *group, uint64_t word, uint64_t call)
+static bool is_device_call(const mscclpp_group_t *group, uint64_t call_word, uint64_t call)
 {
-    return word == mscclpp_group_call_word(group, call, MSCCLPP_CALL_DEVICE);
+    return call_word == mscclpp_group_call_word(group, call, MSCCLPP_CALL_DEVICE);
 }
 
 bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *on_device_p)
 {
-    const uint64_t word = mscclpp_board_load(&group->board[0].decided);
+    const uint64_t decided = mscclpp_board_load(&group->board[0].decided);
 
-    *on_device_p = is_device_call(group, word, call);
-    return word / CALL_KINDS >= board_number(group, call);
+    *on_device_p = is_device_call(group, decided, call);
+    return decided / CALL_KINDS >= board_number(group, call);
 }
 
 /* The exchange makes one rank the first, so a job with many ranks logs one line. */
 bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline)
 {
-    uint64_t *word = &group->board[0].said[at_deadline];
-    const uint64_t number = board_number(group, group->call) + 1;
-    uint64_t seen = mscclpp_board_load(word);
+    uint64_t *logged = &group->board[0].logged[at_deadline];
+    const uint64_t own_number = board_number(group, group->call) + 1;
+    uint64_t last_number = mscclpp_board_load(logged);
 
-    while (seen < number) {
-        if (__atomic_compare_exchange_n(word, &seen, number, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    while (last_number < own_number) {
+        if (__atomic_compare_exchange_n(logged, &last_number, own_number, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             return true;
         }
     }
@@ -119,14 +120,15 @@ bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline)
 /* The first exchange wins, so all ranks serve the call in the same way. */
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool on_device)
 {
-    uint64_t *word = &group->board[0].decided;
-    const uint64_t own_word = mscclpp_group_call_word(group, call, on_device ? MSCCLPP_CALL_DEVICE : MSCCLPP_CALL_HOST);
-    uint64_t seen = mscclpp_board_load(word);
+    uint64_t *decided = &group->board[0].decided;
+    const uint64_t own_decision =
+        mscclpp_group_call_word(group, call, on_device ? MSCCLPP_CALL_DEVICE : MSCCLPP_CALL_HOST);
+    uint64_t current = mscclpp_board_load(decided);
 
-    while (seen / CALL_KINDS < board_number(group, call)) {
-        if (__atomic_compare_exchange_n(word, &seen, own_word, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    while (current / CALL_KINDS < board_number(group, call)) {
+        if (__atomic_compare_exchange_n(decided, &current, own_decision, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             return on_device;
         }
     }
-    return is_device_call(group, seen, call);
+    return is_device_call(group, current, call);
 }

@@ -1,7 +1,7 @@
 /*
  * A team's board: shared memory through which the hosts of a node's ranks communicate. Ranks announce their calls
  * there, exchange handles of user buffers, vote, report failures, and tell when they have closed their mappings. Each
- * rank has one line, and writes only that line, except for `decided`, `said`, `exchanged`, `pledges` and `recall`.
+ * rank has one line, and writes only that line, except for `decided`, `logged`, `exchanged`, `pledges` and `recall`.
  * Every word is stored with release order and loaded with acquire order. So a rank that sees a number also sees what
  * its writer stored before, such as the handles of that exchange.
  */
@@ -102,7 +102,7 @@ typedef struct {
      * 1 + the number of the last call for which a rank has logged the warning (index 0), and the error (index 1); see
      * mscclpp_group_claims_line. Only the words in rank 0's line are used, and any rank writes them.
      */
-    uint64_t said[2];
+    uint64_t logged[2];
     /*
      * For exchanges with a deadline: 2 * the number of the last exchange that has ended, + 1 if all ranks have voted in
      * time. After an exchange without all votes, there are no more. Only the word in rank 0's line is used, and any
@@ -162,24 +162,25 @@ static inline size_t mscclpp_board_size(int ranks)
 #define MSCCLPP_BOARD_ABSENT_MORE (UINT64_C(1) << 63)
 
 /* Returns the set with `rank` added. `rank` must not be in the set already. */
-static inline uint64_t mscclpp_board_add_absent(uint64_t word, int rank)
+static inline uint64_t mscclpp_board_add_absent(uint64_t absent_set, int rank)
 {
     int i;
 
     for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX; ++i) {
         const int shift = i * MSCCLPP_BOARD_ABSENT_BITS;
 
-        if ((word >> shift & ((UINT64_C(1) << MSCCLPP_BOARD_ABSENT_BITS) - 1)) == 0) {
-            return word | ((uint64_t)rank + 1) << shift;
+        if ((absent_set >> shift & ((UINT64_C(1) << MSCCLPP_BOARD_ABSENT_BITS) - 1)) == 0) {
+            return absent_set | ((uint64_t)rank + 1) << shift;
         }
     }
-    return word | MSCCLPP_BOARD_ABSENT_MORE;
+    return absent_set | MSCCLPP_BOARD_ABSENT_MORE;
 }
 
 /* Returns the rank at an index below MSCCLPP_BOARD_ABSENT_MAX, or -1 if the set has fewer ranks. */
-static inline int mscclpp_board_absent(uint64_t word, int index)
+static inline int mscclpp_board_absent_rank(uint64_t absent_set, int index)
 {
-    return (int)(word >> index * MSCCLPP_BOARD_ABSENT_BITS & ((UINT64_C(1) << MSCCLPP_BOARD_ABSENT_BITS) - 1)) - 1;
+    return (int)(absent_set >> index * MSCCLPP_BOARD_ABSENT_BITS & ((UINT64_C(1) << MSCCLPP_BOARD_ABSENT_BITS) - 1)) -
+           1;
 }
 
 /* Returns the list of `rank` in exchange number `exchange`. The list has an entry for each peer. */

@@ -11,7 +11,7 @@
 #include "mca/common/group/group.h"
 
 /* Seconds that ranks give one another in an exchange to which ranks need not come; half the timeout if that is less. */
-#define PATIENCE 10.0
+#define PATIENCE_SECONDS 10.0
 
 mscclpp_board_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group)
 {
@@ -19,12 +19,12 @@ mscclpp_board_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group)
     return &group->board[group->rank].buffers[group->exchanges % 2];
 }
 
-mscclpp_status_t mscclpp_group_meet_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes)
+mscclpp_status_t mscclpp_group_meet_exchange(mscclpp_group_t *group, const char *event_name, uint64_t bytes)
 {
     mscclpp_board_line_t *own_line = &group->board[group->rank];
 
     mscclpp_board_store(&own_line->published, group->exchanges);
-    return mscclpp_group_wait_words(group, what, bytes, &own_line->published, group->exchanges);
+    return mscclpp_group_wait_words(group, event_name, bytes, &own_line->published, group->exchanges);
 }
 
 const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *group, int rank)
@@ -48,8 +48,8 @@ uint64_t mscclpp_group_exchanged_sizes(const mscclpp_group_t *group, int rank)
  * voted and how. A peer cannot overwrite its vote before this rank has read it: it votes again only in a later
  * exchange, after a meeting to which this rank comes after reading.
  */
-mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool own_vote,
-                                            bool *all_yes_p)
+mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *event_name, uint64_t bytes,
+                                            bool own_vote, bool *all_yes_p)
 {
     mscclpp_board_line_t *own_line = &group->board[group->rank];
     mscclpp_status_t status;
@@ -57,7 +57,7 @@ mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *
     int rank;
 
     mscclpp_board_store(&own_line->voted, group->exchanges * 2 + own_vote);
-    status = mscclpp_group_wait_words(group, what, bytes, &own_line->voted, group->exchanges * 2);
+    status = mscclpp_group_wait_words(group, event_name, bytes, &own_line->voted, group->exchanges * 2);
     for (rank = 0; rank < group->size && status == MSCCLPP_OK; ++rank) {
         all_said_yes = all_said_yes && mscclpp_board_load(&group->board[rank].voted) % 2 != 0;
     }
@@ -70,52 +70,53 @@ mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *
 /*
  * Ends an exchange with a deadline, unless another rank has ended it already. The exchange ends with the votes of all
  * ranks if `has_votes` is set, and is given up otherwise. Returns true if the exchange has ended with votes, whichever
- * rank ended it. No exchange follows one that was given up. So if the word already has a higher number, this exchange
+ * rank ended it. No exchange follows one that was given up. So if `ended` has the number of a later exchange, this one
  * ended with votes.
  */
 static bool end_once(mscclpp_group_t *group, bool has_votes)
 {
-    uint64_t *word = &group->board[0].exchanged;
+    uint64_t *ended = &group->board[0].exchanged;
     const uint64_t given_up = 2 * group->exchanges, own_end = given_up + has_votes;
-    uint64_t current = mscclpp_board_load(word);
+    uint64_t current = mscclpp_board_load(ended);
 
     while (current < given_up &&
-           !__atomic_compare_exchange_n(word, &current, own_end, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+           !__atomic_compare_exchange_n(ended, &current, own_end, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     }
     return (current < given_up ? own_end : current) != given_up;
 }
 
 /*
- * Returns true if this word has reached the target on the lines of all ranks. `word` is the word on this rank's line.
+ * Returns true if this word has reached the target on the lines of all ranks. `own_word` is the word on this rank's
+ * line.
  */
-static bool have_all_reached(const mscclpp_group_t *group, const uint64_t *word, uint64_t target)
+static bool have_all_reached(const mscclpp_group_t *group, const uint64_t *own_word, uint64_t target)
 {
-    bool reached = true;
+    bool all_reached = true;
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
-        reached = reached && mscclpp_board_load(mscclpp_group_word_of(group, word, rank)) >= target;
+        all_reached = all_reached && mscclpp_board_load(mscclpp_group_word_of(group, own_word, rank)) >= target;
     }
-    return reached;
+    return all_reached;
 }
 
 /*
  * Waits until a word has reached `target` on all ranks, or until the exchange has been given up. At the deadline this
- * rank gives the exchange up, which is not an error. The wait counts as a trial (`probing`), so it does not compare
- * arguments, and a timeout of the group is not logged as an error. Returns the error of the wait.
+ * rank gives the exchange up, which is not an error. Returns the error of the wait. The wait counts as a trial
+ * (`probing`): it does not compare arguments, and it logs a timeout of the group as information only.
  */
-static mscclpp_status_t wait_by(mscclpp_group_t *group, const char *what, uint64_t bytes, double deadline,
-                                const uint64_t *word, uint64_t target)
+static mscclpp_status_t wait_by_deadline(mscclpp_group_t *group, const char *event_name, uint64_t bytes,
+                                         double deadline, const uint64_t *own_word, uint64_t target)
 {
     const bool was_probing = group->probing;
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_group_wait_t wait;
 
-    mscclpp_group_wait_init(&wait, group, what, bytes);
-    wait.words = word;
+    mscclpp_group_wait_init(&wait, group, event_name, bytes);
+    wait.words = own_word;
     wait.target = target;
     group->probing = true;
-    while (status == MSCCLPP_OK && !have_all_reached(group, word, target) &&
+    while (status == MSCCLPP_OK && !have_all_reached(group, own_word, target) &&
            mscclpp_board_load(&group->board[0].exchanged) != 2 * group->exchanges) {
         if (mscclpp_now() >= deadline) {
             (void)end_once(group, false);
@@ -127,14 +128,14 @@ static mscclpp_status_t wait_by(mscclpp_group_t *group, const char *what, uint64
     return status;
 }
 
-mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
-                                                double deadline, bool *met_p)
+mscclpp_status_t mscclpp_group_meet_exchange_by_deadline(mscclpp_group_t *group, const char *event_name, uint64_t bytes,
+                                                         double deadline, bool *met_p)
 {
     mscclpp_board_line_t *own_line = &group->board[group->rank];
     mscclpp_status_t status;
 
     mscclpp_board_store(&own_line->published, group->exchanges);
-    status = wait_by(group, what, bytes, deadline, &own_line->published, group->exchanges);
+    status = wait_by_deadline(group, event_name, bytes, deadline, &own_line->published, group->exchanges);
     *met_p = status == MSCCLPP_OK && have_all_reached(group, &own_line->published, group->exchanges);
     if (status == MSCCLPP_OK && !*met_p) {
         group->gave_up = true;
@@ -142,8 +143,8 @@ mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const ch
     return status;
 }
 
-mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
-                                               double deadline, bool own_vote, bool *all_yes_p)
+mscclpp_status_t mscclpp_group_end_exchange_by_deadline(mscclpp_group_t *group, const char *event_name, uint64_t bytes,
+                                                        double deadline, bool own_vote, bool *all_yes_p)
 {
     mscclpp_board_line_t *own_line = &group->board[group->rank];
     mscclpp_status_t status;
@@ -151,7 +152,7 @@ mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const cha
     int rank;
 
     mscclpp_board_store(&own_line->voted, group->exchanges * 2 + own_vote);
-    status = wait_by(group, what, bytes, deadline, &own_line->voted, group->exchanges * 2);
+    status = wait_by_deadline(group, event_name, bytes, deadline, &own_line->voted, group->exchanges * 2);
     for (rank = 0; rank < group->size && status == MSCCLPP_OK; ++rank) {
         all_said_yes = all_said_yes && mscclpp_board_load(&group->board[rank].voted) % 2 != 0;
     }
@@ -169,18 +170,18 @@ double mscclpp_group_exchange_patience(const mscclpp_group_t *group)
 {
     const double half = group->timeout / 2;
 
-    return group->timeout > 0 && half < PATIENCE ? half : PATIENCE;
+    return group->timeout > 0 && half < PATIENCE_SECONDS ? half : PATIENCE_SECONDS;
 }
 
 bool mscclpp_group_all_pass_args(const mscclpp_group_t *group, mscclpp_board_args_t call_args)
 {
-    bool equal = true;
+    bool all_equal = true;
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
-        equal = equal && mscclpp_group_exchanged(group, rank)->call_args == call_args;
+        all_equal = all_equal && mscclpp_group_exchanged(group, rank)->call_args == call_args;
     }
-    return equal;
+    return all_equal;
 }
 
 /*

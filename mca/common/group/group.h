@@ -138,8 +138,8 @@ typedef struct {
  */
 typedef struct {
     mscclpp_group_t *group;
-    const char *what; /* description of the awaited event for messages, such as "kernel oneshot" */
-    uint64_t bytes;   /* size of the call's message, for messages */
+    const char *event_name; /* what is awaited, for messages, such as "kernel oneshot" */
+    uint64_t bytes;         /* size of the call's message, for messages */
     /*
      * The word on this rank's board line, if the wait is for the same word on the lines of all ranks. It serves to find
      * out which ranks are late. NULL: the wait is for something else.
@@ -257,8 +257,11 @@ void mscclpp_group_read_notices(mscclpp_group_t *group, mscclpp_group_notice_t *
  */
 void mscclpp_group_note_host(mscclpp_group_t *group, int rank);
 
-/* Sends the node's vote number `vote` to the first ranks of all other nodes. Only the node's first rank calls it. */
-void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t vote, bool yes);
+/*
+ * Sends this node's vote to the first ranks of all other nodes, as vote number `vote_number`. Only the node's first
+ * rank calls it.
+ */
+void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t vote_number, bool yes);
 
 /*
  * Receives notices, and returns true if the votes of all other nodes have come. *yes_p, which is this node's vote
@@ -311,7 +314,7 @@ void mscclpp_group_post_named(mscclpp_group_t *group);
  * inquiry.c: stores that this rank waits for rank `late` in the current call; -1: for no rank that it knows of. This
  * rank then answers the questions of other ranks accordingly.
  */
-void mscclpp_group_say_waiting(mscclpp_group_t *group, int late);
+void mscclpp_group_note_late(mscclpp_group_t *group, int late);
 
 typedef enum {
     MSCCLPP_INQUIRY_SEARCHING, /* call again */
@@ -320,7 +323,7 @@ typedef enum {
 } mscclpp_inquiry_result_t;
 
 /*
- * Makes a step of the search for the rank that the others wait for. The caller has called mscclpp_group_say_waiting. If
+ * Makes a step of the search for the rank that the others wait for. The caller has called mscclpp_group_note_late. If
  * this rank has to name the late rank, *late_p is that rank, or -1 if it is not known. `at_deadline` is true if the
  * search is for the message at the deadline. Otherwise it is for the warning, which only one rank of the communicator
  * logs.
@@ -334,8 +337,9 @@ mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool at_d
  */
 bool mscclpp_group_name_lost(mscclpp_group_t *group, int lost, const char *text);
 
-/* wait.c: begins a wait. `what` and `bytes` are used in messages; `what` must outlive the wait. */
-void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group, const char *what, uint64_t bytes);
+/* wait.c: begins a wait. `event_name` and `bytes` are used in messages; `event_name` must outlive the wait. */
+void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group, const char *event_name,
+                             uint64_t bytes);
 
 /* Logs that the arguments of this rank and of `rank` differ in the current call. Returns MSCCLPP_ERR_INVALID. */
 mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, int rank,
@@ -379,15 +383,15 @@ void mscclpp_group_wait_end(mscclpp_group_wait_t *wait);
  */
 bool mscclpp_group_may_ask(const mscclpp_group_wait_t *wait);
 
-/* Returns the word of another rank's board line that corresponds to `word` of this rank's line. */
-const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64_t *word, int rank);
+/* Returns the word of another rank's board line that corresponds to `own_word` of this rank's line. */
+const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64_t *own_word, int rank);
 
-/* Waits until a word is at least `target` on every rank's line of the board. `word` is this rank's own word. */
-mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *what, uint64_t bytes,
-                                          const uint64_t *word, uint64_t target);
+/* Waits until a word is at least `target` on every rank's line of the board. `own_word` is this rank's own word. */
+mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *event_name, uint64_t bytes,
+                                          const uint64_t *own_word, uint64_t target);
 
 /* Waits for words as mscclpp_group_wait_words does, but as a part of a longer wait that has one deadline. */
-mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *word, uint64_t target);
+mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *own_word, uint64_t target);
 
 /*
  * Tells all ranks that the current call has failed on this rank. If a peer caused the failure and has told all ranks
@@ -426,13 +430,13 @@ void mscclpp_group_give_slot(mscclpp_group_t *group);
  * 3. mscclpp_group_end_exchange takes a vote: *all_yes_p becomes true if the vote of all ranks is yes, and false
  *    otherwise. After an error it is unchanged.
  *
- * `what` and `bytes` are for messages, as in mscclpp_group_wait_init.
+ * `event_name` and `bytes` are for messages, as in mscclpp_group_wait_init.
  */
 mscclpp_board_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group);
-mscclpp_status_t mscclpp_group_meet_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes);
+mscclpp_status_t mscclpp_group_meet_exchange(mscclpp_group_t *group, const char *event_name, uint64_t bytes);
 const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *group, int rank);
-mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool own_vote,
-                                            bool *all_yes_p);
+mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *event_name, uint64_t bytes,
+                                            bool own_vote, bool *all_yes_p);
 
 /*
  * In place of handles, ranks may exchange one word each, which takes one cache line of each peer. A rank writes its
@@ -449,10 +453,10 @@ uint64_t mscclpp_group_exchanged_sizes(const mscclpp_group_t *group, int rank);
  * further exchange of this kind may begin. Arguments are not compared. The status is an error only if a rank has
  * failed; *met_p or *all_yes_p is then false.
  */
-mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
-                                                double deadline, bool *met_p);
-mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
-                                               double deadline, bool own_vote, bool *all_yes_p);
+mscclpp_status_t mscclpp_group_meet_exchange_by_deadline(mscclpp_group_t *group, const char *event_name, uint64_t bytes,
+                                                         double deadline, bool *met_p);
+mscclpp_status_t mscclpp_group_end_exchange_by_deadline(mscclpp_group_t *group, const char *event_name, uint64_t bytes,
+                                                        double deadline, bool own_vote, bool *all_yes_p);
 
 /* Returns the number of seconds that ranks give one another in an exchange to which ranks need not come. */
 double mscclpp_group_exchange_patience(const mscclpp_group_t *group);

@@ -51,7 +51,7 @@
  */
 #define HOPS_MAX 64u
 
-void mscclpp_group_say_waiting(mscclpp_group_t *group, int late)
+void mscclpp_group_note_late(mscclpp_group_t *group, int late)
 {
     pthread_mutex_lock(&group->notices.lock);
     group->inquiry.waits_call = group->call;

@@ -1,15 +1,18 @@
-/* Which ranks a wait is for, as far as the board of the node shows it: for messages, and for the search for one rank.
+/*
+ * Lists the ranks that a wait is for, as far as the board of the node shows them: for messages, and for the search for
+ * one rank.
  */
 #include <stdio.h>
 
 #include "mca/common/group/group.h"
 
+/* Returns true if the set (mscclpp_board_add_absent) contains the rank. */
 static bool is_in_set(uint64_t absent_set, int rank)
 {
     int i;
 
     for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX; ++i) {
-        if (mscclpp_board_absent(absent_set, i) == rank) {
+        if (mscclpp_board_absent_rank(absent_set, i) == rank) {
             return true;
         }
     }
@@ -36,18 +39,18 @@ static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
     int line, i;
 
     for (line = 0; line < group->size; ++line) {
-        const uint64_t word = mscclpp_board_load(&group->board[line].absent);
+        const uint64_t reported = mscclpp_board_load(&group->board[line].absent);
 
-        absent |= word & MSCCLPP_BOARD_ABSENT_MORE;
-        for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX && mscclpp_board_absent(word, i) >= 0; ++i) {
-            if (!is_in_set(absent, mscclpp_board_absent(word, i))) {
-                absent = mscclpp_board_add_absent(absent, mscclpp_board_absent(word, i));
+        absent |= reported & MSCCLPP_BOARD_ABSENT_MORE;
+        for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX && mscclpp_board_absent_rank(reported, i) >= 0; ++i) {
+            if (!is_in_set(absent, mscclpp_board_absent_rank(reported, i))) {
+                absent = mscclpp_board_add_absent(absent, mscclpp_board_absent_rank(reported, i));
             }
         }
     }
     text[0] = '\0';
     for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX && used + ABSENT_ENTRY_BYTES < size; ++i) {
-        const int rank = mscclpp_board_absent(absent, i); /* in the communicator */
+        const int rank = mscclpp_board_absent_rank(absent, i); /* in the communicator */
 
         if (rank >= 0) {
             used +=
@@ -76,8 +79,8 @@ static bool is_late(const mscclpp_group_wait_t *wait, int rank)
 }
 
 /*
- * A late rank of this node comes first, because this rank sees it itself. Next comes one that has come and fallen
- * silent.
+ * Prefers a late rank of this node, because this rank sees on the board that it is late. Otherwise takes a rank of the
+ * node that has come and fallen silent, and last a rank of another node.
  */
 int mscclpp_group_first_late(const mscclpp_group_wait_t *wait)
 {
@@ -91,14 +94,14 @@ int mscclpp_group_first_late(const mscclpp_group_wait_t *wait)
         late = mscclpp_group_is_silent(group, rank) ? group->members[rank] : -1;
     }
     for (rank = 0; rank < group->size && late < 0; ++rank) {
-        late = mscclpp_board_absent(mscclpp_board_load(&group->board[rank].absent), 0);
+        late = mscclpp_board_absent_rank(mscclpp_board_load(&group->board[rank].absent), 0);
     }
     return late;
 }
 
-/* Lists ranks of this node for which `is_one` is true, as many as fit. Returns the length of the text. */
-static size_t list_ranks(const mscclpp_group_wait_t *wait, bool (*is_one)(const mscclpp_group_wait_t *wait, int rank),
-                         char *text, size_t size)
+/* Lists ranks of this node for which `is_listed` is true, as many as fit. Returns the length of the text. */
+static size_t list_ranks(const mscclpp_group_wait_t *wait,
+                         bool (*is_listed)(const mscclpp_group_wait_t *wait, int rank), char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
     size_t used = 0;
@@ -106,19 +109,23 @@ static size_t list_ranks(const mscclpp_group_wait_t *wait, bool (*is_one)(const 
 
     text[0] = '\0';
     for (rank = 0; rank < group->size && used + LATE_ENTRY_BYTES < size; ++rank) {
-        if (is_one(wait, rank)) {
+        if (is_listed(wait, rank)) {
             used += (size_t)snprintf(text + used, size - used, "%s%d", used == 0 ? "" : ", ", group->members[rank]);
         }
     }
     return used;
 }
 
+/* mscclpp_group_is_silent, as list_ranks needs it. */
 static bool is_silent(const mscclpp_group_wait_t *wait, int rank)
 {
     return mscclpp_group_is_silent(wait->group, rank);
 }
 
-/* A wait for words is only for the ranks whose words are missing. */
+/*
+ * Returns true if the wait is for the rank, and the rank is gone. A wait for words is only for those ranks whose words
+ * are below the target.
+ */
 static bool is_gone(const mscclpp_group_wait_t *wait, int rank)
 {
     return mscclpp_group_is_gone(wait->group, rank) && (wait->words == NULL || is_late(wait, rank));

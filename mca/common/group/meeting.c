@@ -10,9 +10,9 @@
  * The size, in bytes, of the smallest message for whose early kernel a thread apart is woken. For a smaller one, waking
  * that thread would take longer than the call.
  */
-#define APART_MIN ((uint64_t)1 << 20)
+#define APART_BYTES_MIN ((uint64_t)1 << 20)
 
-/* While a rank waits for a slot: nanoseconds between two tries, and the most tries of one attempt. */
+/* While a rank waits for a slot: nanoseconds between two tries, and the maximum number of tries in one attempt. */
 #define RETRY_PAUSE_NS 20000
 #define RETRIES 32
 
@@ -27,15 +27,15 @@
 
 /*
  * Returns true if the lowest bit of a word is set on the board lines of all ranks. The bit says that the rank has its
- * slot or needs none. `word` is the word on this rank's line.
+ * slot or needs none. `own_word` is the word on this rank's line.
  */
-static bool all_have_slots(const mscclpp_group_t *group, const uint64_t *word)
+static bool all_have_slots(const mscclpp_group_t *group, const uint64_t *own_word)
 {
     bool all_have = true;
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
-        all_have = all_have && mscclpp_board_load(mscclpp_group_word_of(group, word, rank)) % 2 == 1;
+        all_have = all_have && mscclpp_board_load(mscclpp_group_word_of(group, own_word, rank)) % 2 == 1;
     }
     return all_have;
 }
@@ -98,40 +98,41 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
 }
 
 /*
- * Finds whether all nodes vote yes. Every rank of a node passes the same `yes`. The first ranks of the nodes send one
- * another the votes of their nodes. *all_yes_p becomes true if all nodes voted yes. Returns the error of the wait;
+ * Finds whether all nodes vote yes. Every rank of a node passes the same `own_vote`. The first ranks of the nodes send
+ * one another the votes of their nodes. *all_yes_p becomes true if all nodes voted yes. Returns the error of the wait;
  * *all_yes_p is then false.
  *
  * The result stays on the board until all ranks of the node have come to the next vote, before which the ranks of a
  * node wait for one another. While votes of other nodes are missing, the first rank counts the votes again in each
  * turn. It resets `all_yes` before each count, because a missing vote counts as no.
  */
-static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool yes, bool *all_yes_p)
+static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool own_vote,
+                                      bool *all_yes_p)
 {
     uint64_t *result = &group->board[0].node_vote;
-    const uint64_t vote = ++group->node_votes;
+    const uint64_t vote_number = ++group->node_votes;
     mscclpp_status_t status = MSCCLPP_OK;
-    bool all_yes = yes;
+    bool all_yes = own_vote;
 
     wait->words = NULL;
     wait->awaits_votes = true;
     if (group->rank == 0) {
-        mscclpp_group_send_vote(group, vote, yes);
-        while (status == MSCCLPP_OK && !mscclpp_group_all_voted(group, vote, &all_yes)) {
+        mscclpp_group_send_vote(group, vote_number, own_vote);
+        while (status == MSCCLPP_OK && !mscclpp_group_all_voted(group, vote_number, &all_yes)) {
             status = mscclpp_group_wait_turn(wait);
-            all_yes = yes;
+            all_yes = own_vote;
         }
         if (status == MSCCLPP_OK) {
-            mscclpp_board_store(result, 2 * vote + all_yes);
+            mscclpp_board_store(result, 2 * vote_number + all_yes);
         }
     }
-    while (status == MSCCLPP_OK && mscclpp_board_load(result) < 2 * vote) {
+    while (status == MSCCLPP_OK && mscclpp_board_load(result) < 2 * vote_number) {
         status = mscclpp_group_wait_turn(wait);
     }
     wait->awaits_votes = false;
     /* Later messages of this call must not name these nodes as late. */
     mscclpp_board_store(&group->board[group->rank].absent, 0);
-    *all_yes_p = status == MSCCLPP_OK && mscclpp_board_load(result) == 2 * vote + 1;
+    *all_yes_p = status == MSCCLPP_OK && mscclpp_board_load(result) == 2 * vote_number + 1;
     return status;
 }
 
@@ -147,15 +148,15 @@ static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait
 static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool has_slot,
                                       bool *all_yes_p)
 {
-    uint64_t *word = &group->board[group->rank].slot_vote[++group->slot_votes % 2];
+    uint64_t *own_vote_p = &group->board[group->rank].slot_vote[++group->slot_votes % 2];
     mscclpp_status_t status;
 
-    mscclpp_board_store(word, 2 * group->slot_votes + has_slot);
+    mscclpp_board_store(own_vote_p, 2 * group->slot_votes + has_slot);
     status = mscclpp_group_wait_turn(wait);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_group_wait_on(wait, word, 2 * group->slot_votes);
+        status = mscclpp_group_wait_on(wait, own_vote_p, 2 * group->slot_votes);
     }
-    *all_yes_p = status == MSCCLPP_OK && all_have_slots(group, word);
+    *all_yes_p = status == MSCCLPP_OK && all_have_slots(group, own_vote_p);
     if (status == MSCCLPP_OK && group->spans) {
         status = vote_of_nodes(group, wait, *all_yes_p, all_yes_p);
     }
@@ -215,15 +216,16 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
     return status;
 }
 
-/* Waits until all ranks of the node, or of all nodes, have come. `word` is this rank's word on the board. */
-static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, const uint64_t *word, bool all_nodes)
+/* Waits until all ranks of the node, or of all nodes, have come. `own_arrival` is this rank's word on the board. */
+static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, const uint64_t *own_arrival,
+                                       bool all_nodes)
 {
     mscclpp_group_wait_t wait;
     mscclpp_status_t status;
     bool all_yes;
 
     mscclpp_group_wait_init(&wait, group, "arrival of all ranks", bytes);
-    status = mscclpp_group_wait_on(&wait, word, 2 * group->arrivals);
+    status = mscclpp_group_wait_on(&wait, own_arrival, 2 * group->arrivals);
     if (status == MSCCLPP_OK && all_nodes) {
         status = vote_of_nodes(group, &wait, true, &all_yes);
     }
@@ -236,7 +238,7 @@ void mscclpp_group_open_fiber(const mscclpp_group_t *group, uint64_t bytes)
 {
     if (group->spans && (group->ctrl == NULL || !mscclpp_ctrl_is_independent(group->ctrl))) {
         mscclpp_fiber_close();
-    } else if (bytes >= APART_MIN) {
+    } else if (bytes >= APART_BYTES_MIN) {
         mscclpp_fiber_open();
     }
 }
@@ -247,23 +249,23 @@ void mscclpp_group_open_fiber(const mscclpp_group_t *group, uint64_t bytes)
  */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early)
 {
-    uint64_t *word = &group->board[group->rank].arrived, *decision = &group->board[0].pledges;
+    uint64_t *own_arrival = &group->board[group->rank].arrived, *decision = &group->board[0].pledges;
     const bool needs_slot = early || group->concurrent, all_nodes = group->spans && (early || group->any_concurrent);
     mscclpp_status_t status;
-    bool all_ready, may_be_pledges, pledged;
+    bool all_ready, may_be_pledges, has_pledged;
 
     if (!group->meet_first && !early && !all_nodes) {
         return MSCCLPP_OK;
     }
     ++group->arrivals;
     /* Only ranks of one node can pledge, because they share the word that decides on the pledges. */
-    pledged = needs_slot && !group->spans && mscclpp_admission_pledge(group->admission, decision, group->arrivals);
-    mscclpp_board_store(word, 2 * group->arrivals + (pledged || !needs_slot));
+    has_pledged = needs_slot && !group->spans && mscclpp_admission_pledge(group->admission, decision, group->arrivals);
+    mscclpp_board_store(own_arrival, 2 * group->arrivals + (has_pledged || !needs_slot));
     if (early) {
         mscclpp_group_open_fiber(group, bytes);
     }
-    status = await_arrivals(group, bytes, word, all_nodes);
-    all_ready = status == MSCCLPP_OK && all_have_slots(group, word);
+    status = await_arrivals(group, bytes, own_arrival, all_nodes);
+    all_ready = status == MSCCLPP_OK && all_have_slots(group, own_arrival);
     may_be_pledges = !group->spans && (early || group->any_concurrent);
     if (all_ready && may_be_pledges) {
         /*
@@ -271,8 +273,8 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
          * is not early and no rank has threads, no rank needs a slot, and there are no pledges.
          */
         all_ready = mscclpp_admission_redeem(group->admission, decision, group->arrivals);
-        group->has_slot = all_ready && pledged;
-    } else if (pledged) {
+        group->has_slot = all_ready && has_pledged;
+    } else if (has_pledged) {
         mscclpp_admission_give_up(group->admission, decision);
     }
     /*
@@ -296,12 +298,12 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
  */
 mscclpp_status_t mscclpp_group_arrive(mscclpp_group_t *group, uint64_t bytes)
 {
-    uint64_t *word = &group->board[group->rank].arrived;
+    uint64_t *own_arrival = &group->board[group->rank].arrived;
 
     ++group->arrivals;
-    mscclpp_board_store(word, 2 * group->arrivals + 1);
+    mscclpp_board_store(own_arrival, 2 * group->arrivals + 1);
     mscclpp_group_open_fiber(group, bytes);
-    return await_arrivals(group, bytes, word, false);
+    return await_arrivals(group, bytes, own_arrival, false);
 }
 
 void mscclpp_group_give_slot(mscclpp_group_t *group)

@@ -118,9 +118,9 @@ static void keep_vote(mscclpp_group_t *group, const notice_t *notice)
 
 /*
  * Handles the notices of a search, and ignores all others. Answers a question only while this rank waits in the call
- * that the question names, or in an earlier one: a rank that has not come to the call must not answer unless others
- * keep it from coming. If this rank waits while another one names the late rank, it need not name that rank, too,
- * although the two may be in different calls. The caller holds the lock.
+ * that the question names, or in an earlier one. A rank that has not come to the call must not answer, unless other
+ * ranks keep it in an earlier call. If another rank names the late rank while this rank waits, this rank need not name
+ * it again. That holds even if the two ranks are in different calls. The caller holds the lock.
  */
 static void handle_inquiry(mscclpp_group_t *group, const notice_t *notice)
 {
@@ -153,9 +153,9 @@ void mscclpp_group_post_sign(mscclpp_group_t *group, int rank, uint64_t call)
 }
 
 /*
- * Handles the notices of a watch, and ignores all others. The board's word tells whether this rank waits in the call
- * that a question names; if it does not, it must not answer. Messages may overtake one another, so an older sign is
- * ignored. The caller holds the lock.
+ * Handles the notices of a watch, and ignores all others. This rank answers a question only while it waits in the call
+ * that the question names (`waits_in` on its board line). Messages may overtake one another, so a sign that is older
+ * than the last one is ignored. The caller holds the lock.
  */
 static void handle_watch(mscclpp_group_t *group, const notice_t *notice)
 {
@@ -332,20 +332,20 @@ int mscclpp_group_blamed_by(mscclpp_group_t *group, int rank)
     return blamed;
 }
 
-void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t vote, bool yes)
+void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t vote_number, bool yes)
 {
     int i;
 
     pthread_mutex_lock(&group->notices.lock);
     for (i = 0; i < group->leader_count; ++i) {
-        post_with(group, group->leaders[i], NOTICE_VOTE, group->call, MSCCLPP_OK, 2 * vote + yes);
+        post_with(group, group->leaders[i], NOTICE_VOTE, group->call, MSCCLPP_OK, 2 * vote_number + yes);
     }
     pthread_mutex_unlock(&group->notices.lock);
 }
 
 bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t vote_number, bool *yes_p)
 {
-    bool all_here = true;
+    bool have_all_come = true;
     int i;
 
     pthread_mutex_lock(&group->notices.lock);
@@ -353,11 +353,11 @@ bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t vote_number, bool 
     for (i = 0; i < group->leader_count; ++i) {
         const uint64_t vote = group->far_votes[i][vote_number % 2];
 
-        all_here = all_here && vote / 2 == vote_number;
+        have_all_come = have_all_come && vote / 2 == vote_number;
         *yes_p = *yes_p && vote == 2 * vote_number + 1;
     }
     pthread_mutex_unlock(&group->notices.lock);
-    return all_here;
+    return have_all_come;
 }
 
 /* Only the node's first rank receives votes, so the set is empty on all other ranks. */

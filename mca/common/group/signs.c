@@ -15,7 +15,7 @@
 #include "mca/common/group/group.h"
 
 /* The most seconds between two looks that count. If more pass, this rank itself was stopped, and perhaps all were. */
-#define STEP_MAX 1.0
+#define STEP_SECONDS_MAX 1.0
 
 /* Seconds beyond the deadline after which a rank is gone. A rank that begins to wait later has its deadline before. */
 #define GONE_SECONDS 1.0
@@ -47,23 +47,26 @@ void mscclpp_group_hide_sign(mscclpp_group_t *group)
     mscclpp_board_store(&group->board[group->rank].waits_in, 0);
 }
 
-/* The times are seconds that this rank has waited in the call, so a rank that works meanwhile charges nobody. */
+/*
+ * Counts only the seconds for which this rank has waited in the call: while this rank works, it does not see the signs
+ * of others.
+ */
 void mscclpp_group_read_signs(mscclpp_group_t *group, uint64_t call, double now)
 {
     mscclpp_group_signs_t *signs = &group->signs;
-    const uint64_t word = mscclpp_group_call_word(group, call, MSCCLPP_CALL_DEVICE);
+    const uint64_t call_word = mscclpp_group_call_word(group, call, MSCCLPP_CALL_DEVICE);
     const double step = now - signs->looked_at;
-    const bool is_new = signs->call != word;
+    const bool is_new_call = signs->call != call_word;
     int rank;
 
-    signs->call = word;
-    signs->waited = is_new ? 0 : signs->waited + (step < STEP_MAX ? step : STEP_MAX);
+    signs->call = call_word;
+    signs->waited = is_new_call ? 0 : signs->waited + (step < STEP_SECONDS_MAX ? step : STEP_SECONDS_MAX);
     signs->looked_at = now;
     for (rank = 0; rank < group->size; ++rank) {
-        const bool waits = mscclpp_board_load(&group->board[rank].waits_in) == word;
+        const bool waits = mscclpp_board_load(&group->board[rank].waits_in) == call_word;
         const uint64_t sign = mscclpp_board_load(&group->board[rank].sign);
 
-        if (is_new || !waits || sign != signs->last[rank]) {
+        if (is_new_call || !waits || sign != signs->last[rank]) {
             signs->last[rank] = sign;
             signs->changed_at[rank] = signs->waited;
         }

@@ -22,13 +22,13 @@
 #define POLLS_PER_TURN 64
 
 /* Seconds between two rounds of the checks that take time. */
-#define CHECK_PERIOD 1e-3
+#define CHECK_SECONDS 1e-3
 
 /*
  * The maximum number of seconds between two turns of a wait in a fiber that counts as waiting. If the application stays
  * away from the runtime for longer, peers may wait for this rank instead.
  */
-#define AWAY_MAX 1.0
+#define AWAY_SECONDS_MAX 1.0
 
 /* Seconds after which a wait asks the GPU runtime about kernels even if that may deadlock (mscclpp_group_may_ask). */
 #define PATIENT_SECONDS 5.0
@@ -37,27 +37,28 @@
  * Seconds for which a wait ignores that a peer has failed in a later call. That peer has completed this call, so it has
  * sent what it owes this rank. In most cases this rank can complete the call, too.
  */
-#define LATER_PATIENCE 1.0
+#define LATER_FAILURE_SECONDS 1.0
 
 /* Seconds after which a wait is reported to the other nodes. Ordinary delays are shorter, so they cost no messages. */
-#define TELL_AFTER 0.5
+#define TELL_AFTER_SECONDS 0.5
 
-void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group, const char *what, uint64_t bytes)
+void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group, const char *event_name, uint64_t bytes)
 {
     memset(wait, 0, sizeof(*wait));
     wait->group = group;
-    wait->what = what;
+    wait->event_name = event_name;
     wait->bytes = bytes;
     mscclpp_fiber_note_wait();
 }
 
-/* Writes a description of the current call for messages. With `with_what`, it also says what the wait is for. */
-static void describe_call(const mscclpp_group_wait_t *wait, bool with_what, char *text, size_t size)
+/* Writes a description of the current call for messages. With `with_event`, it also says what the wait is for. */
+static void describe_call(const mscclpp_group_wait_t *wait, bool with_event, char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
 
     snprintf(text, size, "%s call %llu of %llu bytes%s%s%s", group->collective, (unsigned long long)group->call,
-             (unsigned long long)wait->bytes, with_what ? " (" : "", with_what ? wait->what : "", with_what ? ")" : "");
+             (unsigned long long)wait->bytes, with_event ? " (" : "", with_event ? wait->event_name : "",
+             with_event ? ")" : "");
 }
 
 /*
@@ -70,7 +71,7 @@ static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const ms
 {
     mscclpp_group_t *group = wait->group;
     int rank = mscclpp_group_find_announced(group, group->call, MSCCLPP_CALL_HOST);
-    char call[128];
+    char call_text[128];
 
     if (rank < 0 && host_notice->call == group->call) {
         rank = host_notice->rank;
@@ -78,8 +79,8 @@ static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const ms
     if (rank < 0) {
         return MSCCLPP_OK;
     }
-    describe_call(wait, false, call, sizeof(call));
-    mscclpp_report_mixed(group->oob.label, call, rank, group->members[group->rank]);
+    describe_call(wait, false, call_text, sizeof(call_text));
+    mscclpp_report_mixed(group->oob.label, call_text, rank, group->members[group->rank]);
     mscclpp_group_note_host(group, rank);
     return MSCCLPP_ERR_MIXED;
 }
@@ -152,14 +153,14 @@ mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, i
 static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
 {
     const mscclpp_group_t *group = wait->group;
-    const uint64_t call = mscclpp_group_call_word(group, group->call, MSCCLPP_CALL_DEVICE);
+    const uint64_t call_word = mscclpp_group_call_word(group, group->call, MSCCLPP_CALL_DEVICE);
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
         const mscclpp_board_line_t *line = &group->board[rank];
         mscclpp_board_args_t call_args;
 
-        if (mscclpp_board_load(&line->call) != call) {
+        if (mscclpp_board_load(&line->call) != call_word) {
             continue;
         }
         call_args = mscclpp_board_load(&line->call_args[group->call % 2]);
@@ -167,7 +168,7 @@ static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
          * If that rank has entered a later call in the meantime, the word may hold the arguments of that call. So the
          * number of the call is read again.
          */
-        if (call_args != group->call_args && mscclpp_board_load(&line->call) == call) {
+        if (call_args != group->call_args && mscclpp_board_load(&line->call) == call_word) {
             return mscclpp_group_report_difference(group, rank, call_args);
         }
     }
@@ -194,7 +195,7 @@ static mscclpp_status_t report_peer_failure(const mscclpp_group_wait_t *wait, in
     mscclpp_log(is_error ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_INFO,
                 "%s: %s call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s", wait->group->oob.label,
                 wait->group->collective, (unsigned long long)wait->group->call, (unsigned long long)wait->bytes,
-                wait->what, rank, (unsigned long long)call, mscclpp_status_string(status));
+                wait->event_name, rank, (unsigned long long)call, mscclpp_status_string(status));
     /*
      * Mixed buffers are an error of the application, so all ranks return MSCCLPP_ERR_MIXED, whichever rank finds them.
      */
@@ -202,15 +203,16 @@ static mscclpp_status_t report_peer_failure(const mscclpp_group_wait_t *wait, in
 }
 
 /*
- * Returns the status of report_peer_failure, which logs it, if a peer has failed in this call or an earlier one. After
- * LATER_PATIENCE this includes peers that have failed in a later call. The board shows failures on this node, and
- * `failed_notice` is the first notice about a failure on any node. Returns MSCCLPP_OK if no peer has failed.
+ * Looks for a peer that has failed in this call or an earlier one. After LATER_FAILURE_SECONDS, a failure in a later
+ * call counts, too. Returns MSCCLPP_OK if there is none, and the status of report_peer_failure, which logs the failure,
+ * otherwise. The board shows failures on this node, and `failed_notice` is the first notice about a failure on any
+ * node.
  */
 static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *failed_notice,
                                        double now)
 {
     const mscclpp_group_t *group = wait->group;
-    const uint64_t last_call = now - wait->started < LATER_PATIENCE ? group->call : UINT64_MAX;
+    const uint64_t last_call = now - wait->started < LATER_FAILURE_SECONDS ? group->call : UINT64_MAX;
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
@@ -238,14 +240,14 @@ static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const m
  */
 static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double now, char *text, size_t size)
 {
-    int late;
+    int late_rank;
 
     if (!wait->group->spans) {
         mscclpp_group_list_late(wait, text, size);
         wait->has_warned = true;
         return at_deadline || mscclpp_group_claims_line(wait->group, false);
     }
-    switch (mscclpp_group_inquire(wait->group, at_deadline, now, &late)) {
+    switch (mscclpp_group_inquire(wait->group, at_deadline, now, &late_rank)) {
     case MSCCLPP_INQUIRY_SEARCHING:
         return false;
     case MSCCLPP_INQUIRY_TOLD:
@@ -254,8 +256,8 @@ static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double n
     case MSCCLPP_INQUIRY_FOUND:
         break;
     }
-    if (late >= 0) {
-        snprintf(text, size, "%d", late);
+    if (late_rank >= 0) {
+        snprintf(text, size, "%d", late_rank);
     } else {
         mscclpp_group_list_late(wait, text, size);
     }
@@ -263,67 +265,68 @@ static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double n
 }
 
 /*
- * Reports that the wait ends at a deadline because of the ranks that `late` lists. If `once` is set, one rank of the
- * node logs the error and tells all, and the others log it as information.
+ * Reports that the wait ends at a deadline because of the ranks that `late_list` lists. Returns MSCCLPP_ERR_TIMEOUT. If
+ * `logs_once` is set, one rank of the node logs the error and tells all ranks. The others log it as information.
  */
-static mscclpp_status_t end_late(const mscclpp_group_wait_t *wait, const char *late, bool once)
+static mscclpp_status_t end_late(const mscclpp_group_wait_t *wait, const char *late_list, bool logs_once)
 {
     mscclpp_group_t *group = wait->group;
-    char call[128];
+    char call_text[128];
 
-    describe_call(wait, true, call, sizeof(call));
-    if (once && !mscclpp_group_claims_line(group, true)) {
-        mscclpp_info("%s: %s did not end on rank %d, either", group->oob.label, call, group->members[group->rank]);
+    describe_call(wait, true, call_text, sizeof(call_text));
+    if (logs_once && !mscclpp_group_claims_line(group, true)) {
+        mscclpp_info("%s: %s did not end on rank %d, either", group->oob.label, call_text, group->members[group->rank]);
         group->peer_failed = true; /* the rank that has the line tells all */
         return MSCCLPP_ERR_TIMEOUT;
     }
-    mscclpp_report_deadline(group->oob.label, call, group->members[group->rank], group->timeout, late,
+    mscclpp_report_deadline(group->oob.label, call_text, group->members[group->rank], group->timeout, late_list,
                             group->checks_calls);
     return MSCCLPP_ERR_TIMEOUT;
 }
 
 /*
- * Checks how long the wait has lasted. Logs a warning once, and returns MSCCLPP_ERR_TIMEOUT at the deadline. Between
- * nodes the error may come a few seconds after the deadline, because the search for the late rank comes first. The
- * error is logged; if all ranks are on one node, one of them logs it as an error, and the others as information. In a
- * trial at set-up all ranks log the timeout as information only.
+ * Checks how long the wait has lasted. Logs a warning once. At the deadline, logs an error and returns
+ * MSCCLPP_ERR_TIMEOUT. If all ranks are on one node, one of them logs the error, and the others log it as information.
+ * Between nodes the error may come a few seconds after the deadline, because the search for the late rank comes first.
+ * In a trial at set-up all ranks log the timeout as information.
  *
- * A rank of the node that is gone ends the wait before its own deadline: the deadline of an earlier wait of the call,
- * in which that rank has stopped, has passed. The ranks of its node see that at the same time, and need no search.
- * The first rank of another node may be gone, too; only this rank sees that, and tells all.
+ * If a rank of the node is gone, the wait ends before its deadline: that rank stopped in an earlier wait of the call,
+ * and the deadline of that wait has passed. All ranks of the node see this at the same time, so they need no search. If
+ * the first rank of the next node is gone, only this rank sees that, and tells all ranks.
  */
 static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
 {
     mscclpp_group_t *group = wait->group;
     const double waited = now - wait->started;
-    const bool is_earlier = !group->probing && waited < group->timeout;
-    char call[128], late[256];
-    bool has_gone;
-    int gone;
+    const bool is_before_deadline = !group->probing && waited < group->timeout;
+    char call_text[128], late_list[256];
+    bool is_watched_gone;
+    int gone_rank;
 
-    has_gone = mscclpp_group_watch_next(group, group->call, &gone) && wait->words == NULL;
-    if (is_earlier && mscclpp_group_list_gone(wait, late, sizeof(late))) {
-        return end_late(wait, late, true);
+    is_watched_gone = mscclpp_group_watch_next(group, group->call, &gone_rank) && wait->words == NULL;
+    if (is_before_deadline && mscclpp_group_list_gone(wait, late_list, sizeof(late_list))) {
+        return end_late(wait, late_list, true);
     }
-    if (is_earlier && has_gone) {
-        snprintf(late, sizeof(late), "%d", gone);
-        return end_late(wait, late, false);
+    if (is_before_deadline && is_watched_gone) {
+        snprintf(late_list, sizeof(late_list), "%d", gone_rank);
+        return end_late(wait, late_list, false);
     }
     if (group->timeout > 0 && waited >= group->timeout) {
         if (group->probing) {
             mscclpp_info("%s: kernels of all ranks did not meet within %g s (%s)", group->oob.label, group->timeout,
-                         wait->what);
+                         wait->event_name);
             return MSCCLPP_ERR_TIMEOUT;
         }
-        return may_name_late(wait, true, now, late, sizeof(late)) ? end_late(wait, late, !group->spans) : MSCCLPP_OK;
+        return may_name_late(wait, true, now, late_list, sizeof(late_list)) ? end_late(wait, late_list, !group->spans)
+                                                                            : MSCCLPP_OK;
     }
     if (!wait->has_warned && group->warn_after > 0 && waited >= group->warn_after) {
-        if (!may_name_late(wait, false, now, late, sizeof(late))) {
+        if (!may_name_late(wait, false, now, late_list, sizeof(late_list))) {
             return MSCCLPP_OK;
         }
         wait->has_warned = true;
-        describe_call(wait, true, call, sizeof(call));
-        mscclpp_report_late(group->oob.label, call, group->members[group->rank], waited, late);
+        describe_call(wait, true, call_text, sizeof(call_text));
+        mscclpp_report_late(group->oob.label, call_text, group->members[group->rank], waited, late_list);
     }
     return MSCCLPP_OK;
 }
@@ -341,17 +344,20 @@ void mscclpp_group_progress(const mscclpp_group_t *group)
     }
 }
 
-/* Moves the start of the wait if the application stayed away from the runtime: only AWAY_MAX of that time counts. */
+/*
+ * Moves the start of the wait if the application stayed away from the runtime: only AWAY_SECONDS_MAX of that time
+ * counts.
+ */
 static void discount_time_away(mscclpp_group_wait_t *wait, double now)
 {
-    if (wait->started > 0 && wait->last_turn > 0 && now - wait->last_turn > AWAY_MAX) {
-        wait->started += now - wait->last_turn - AWAY_MAX;
+    if (wait->started > 0 && wait->last_turn > 0 && now - wait->last_turn > AWAY_SECONDS_MAX) {
+        wait->started += now - wait->last_turn - AWAY_SECONDS_MAX;
     }
     wait->last_turn = now;
 }
 
 /*
- * Makes one turn of a wait: always progress, and at most once in CHECK_PERIOD the checks. The first check that fails
+ * Makes one turn of a wait: always progress, and at most once in CHECK_SECONDS the checks. The first check that fails
  * determines the status; the clock comes last, so a known cause is reported rather than a timeout. Before the checks,
  * this rank publishes which nodes are silent and whom it waits for, because other ranks may ask.
  *
@@ -383,14 +389,14 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     }
     if (wait->started <= 0) {
         wait->started = now;
-        wait->next_check = now + CHECK_PERIOD;
+        wait->next_check = now + CHECK_SECONDS;
         mscclpp_group_begin_signs(group, now);
         return MSCCLPP_OK;
     }
     if (now < wait->next_check) {
         return MSCCLPP_OK;
     }
-    wait->next_check = now + CHECK_PERIOD;
+    wait->next_check = now + CHECK_SECONDS;
     mscclpp_group_show_sign(group, group->call);
     mscclpp_group_read_signs(group, group->call, now);
     if (wait->awaits_votes) {
@@ -400,11 +406,11 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
         mscclpp_board_store(&group->board[group->rank].absent,
                             group->find_absent(group->absent_context, mscclpp_group_may_ask(wait)));
     }
-    if (now - wait->started >= TELL_AFTER) {
+    if (now - wait->started >= TELL_AFTER_SECONDS) {
         mscclpp_group_tell_waiting(group);
     }
     if (group->spans) {
-        mscclpp_group_say_waiting(group, mscclpp_group_first_late(wait));
+        mscclpp_group_note_late(group, mscclpp_group_first_late(wait));
     }
     mscclpp_group_read_notices(group, &failed_notice, &host_notice);
     status = check_mixture(wait, &host_notice);
@@ -426,7 +432,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     return status;
 }
 
-/* A short wait has read no clock, and so given no sign. */
+/* A wait that ended before its first look at the clock has given no sign, so there is nothing to hide. */
 void mscclpp_group_wait_end(mscclpp_group_wait_t *wait)
 {
     if (wait->started > 0) {
@@ -438,18 +444,18 @@ void mscclpp_group_wait_end(mscclpp_group_wait_t *wait)
  * Waits for the ranks one after the other, this rank included, so the caller has stored its own word before. Reads each
  * word several times in each turn, because a turn takes longer than a read.
  */
-mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *word, uint64_t target)
+mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *own_word, uint64_t target)
 {
     mscclpp_group_t *group = wait->group;
     int rank;
 
-    wait->words = word;
+    wait->words = own_word;
     wait->target = target;
     for (rank = 0; rank < group->size; ++rank) {
-        const uint64_t *other = mscclpp_group_word_of(group, word, rank);
+        const uint64_t *rank_word = mscclpp_group_word_of(group, own_word, rank);
         uint32_t polls = 0;
 
-        while (mscclpp_board_load(other) < target) {
+        while (mscclpp_board_load(rank_word) < target) {
             mscclpp_status_t status;
 
             if (++polls % POLLS_PER_TURN != 0 && !group->on_twin) {
@@ -464,14 +470,14 @@ mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *what, uint64_t bytes,
-                                          const uint64_t *word, uint64_t target)
+mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *event_name, uint64_t bytes,
+                                          const uint64_t *own_word, uint64_t target)
 {
     mscclpp_group_wait_t wait;
     mscclpp_status_t status;
 
-    mscclpp_group_wait_init(&wait, group, what, bytes);
-    status = mscclpp_group_wait_on(&wait, word, target);
+    mscclpp_group_wait_init(&wait, group, event_name, bytes);
+    status = mscclpp_group_wait_on(&wait, own_word, target);
     mscclpp_group_wait_end(&wait);
     return status;
 }

@@ -1,8 +1,8 @@
 /*
  * Signs of life between nodes, for a node that dies as a whole; within a node, signs.c sees which rank has stopped.
  *
- * The first rank of a node watches the first rank of the next node while it waits: now and then it asks for a sign. A
- * rank that gives signs on its board answers, and says when its wait has ended. So the same holds as within a node: a
+ * The first rank of a node watches the first rank of the next node while it waits: now and then it asks for a sign.
+ * A rank that gives signs on its board answers, and says when its wait has ended. So the same holds as within a node: a
  * rank that has not come, works or is in a fiber is not expected to answer. Each rank is asked by one other only,
  * because a rank that is gone takes time to reach.
  */
@@ -11,17 +11,18 @@
 
 /* The time between two questions is this part of the deadline, within these bounds in seconds. */
 #define QUESTIONS 8
-#define PERIOD_MIN 1.0
-#define PERIOD_MAX 10.0
+#define PERIOD_SECONDS_MIN 1.0
+#define PERIOD_SECONDS_MAX 10.0
 
 /* Seconds beyond the deadline and the time between two questions after which the watched rank is gone. */
 #define GONE_SECONDS 1.0
 
+/* Returns the number of seconds between two questions to the watched rank. */
 static double period_of(const mscclpp_group_t *group)
 {
     const double period = group->timeout / QUESTIONS;
 
-    return period < PERIOD_MIN ? PERIOD_MIN : period > PERIOD_MAX ? PERIOD_MAX : period;
+    return period < PERIOD_SECONDS_MIN ? PERIOD_SECONDS_MIN : period > PERIOD_SECONDS_MAX ? PERIOD_SECONDS_MAX : period;
 }
 
 /* Returns the first rank of the next node, in the communicator. `leaders` has all nodes but this one, in order. */
@@ -35,8 +36,11 @@ static int watched_rank(const mscclpp_group_t *group)
     return group->leaders[next % group->leader_count];
 }
 
-/* Returns true if this rank is to watch another one in a wait. Without a deadline there is no use for it. */
-static bool watches(const mscclpp_group_t *group)
+/*
+ * Returns true if this rank must watch another one while it waits. Without a deadline it need not, because no wait
+ * would end.
+ */
+static bool must_watch(const mscclpp_group_t *group)
 {
     return group->rank == 0 && group->leader_count > 0 && group->ctrl != NULL && group->timeout > 0;
 }
@@ -104,7 +108,7 @@ bool mscclpp_group_watch_next(mscclpp_group_t *group, uint64_t call, int *gone_p
     const double waited = group->signs.waited;
     bool is_gone, waits;
 
-    if (!watches(group)) {
+    if (!must_watch(group)) {
         return false;
     }
     pthread_mutex_lock(&group->notices.lock);

@@ -9,25 +9,26 @@
 #include "mca/common/run/runner.h"
 
 /*
- * Writes the handles of this rank's buffers on its line of the board. If `willing` is false, exports nothing, and so no
- * rank maps any buffer in this exchange.
+ * Writes the handles of this rank's buffers on its line of the board. If `is_willing` is false, exports nothing, and so
+ * no rank maps any buffer in this exchange.
  */
-static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *mine, const void *in, void *out,
-                       bool willing)
+static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *own_buffers, const void *in, void *out,
+                       bool is_willing)
 {
-    mine->call_args = runner->group->call_args;
-    mine->in_place = in == out;
-    mine->has_in = in != NULL;
-    mine->has_out = out != NULL;
-    mine->exportable = willing && (out == NULL || runner->gpu->export_memory(out, &mine->out) == MSCCLPP_OK) &&
-                       (in == NULL || in == out || runner->gpu->export_memory(in, &mine->in) == MSCCLPP_OK);
-    if (mine->in_place) {
-        mine->in = mine->out;
+    own_buffers->call_args = runner->group->call_args;
+    own_buffers->in_place = in == out;
+    own_buffers->has_in = in != NULL;
+    own_buffers->has_out = out != NULL;
+    own_buffers->exportable =
+        is_willing && (out == NULL || runner->gpu->export_memory(out, &own_buffers->out) == MSCCLPP_OK) &&
+        (in == NULL || in == out || runner->gpu->export_memory(in, &own_buffers->in) == MSCCLPP_OK);
+    if (own_buffers->in_place) {
+        own_buffers->in = own_buffers->out;
     }
 }
 
 mscclpp_status_t mscclpp_runner_map_buffer(const mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle,
-                                           mscclpp_mapping_t **mappings, int *count, char **address_p)
+                                           mscclpp_mapping_t **mappings, int *count_p, char **address_p)
 {
     mscclpp_mapping_t *mapping = mscclpp_mapping_find(runner->gpu, runner->device, handle);
     mscclpp_status_t status = MSCCLPP_OK;
@@ -39,11 +40,12 @@ mscclpp_status_t mscclpp_runner_map_buffer(const mscclpp_runner_t *runner, const
     if (status != MSCCLPP_OK) {
         return status;
     }
-    mappings[(*count)++] = mapping;
+    mappings[(*count_p)++] = mapping;
     *address_p = (char *)mscclpp_mapping_base(mapping) + handle->offset;
     return MSCCLPP_OK;
 }
 
+/* Gives the mappings back. They stay open for other users, and for later calls. */
 static void drop_mappings(mscclpp_mapping_t **mappings, int count)
 {
     while (count > 0) {
@@ -68,7 +70,7 @@ static bool map_all(mscclpp_runner_t *runner, const void *in, void *out, mscclpp
         }
     }
     for (rank = 0; rank < runner->group->size && status == MSCCLPP_OK; ++rank) {
-        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(runner->group, rank);
+        const mscclpp_board_buffers_t *rank_buffers = mscclpp_group_exchanged(runner->group, rank);
         char *in_address = in == out ? out : (char *)(uintptr_t)in;
 
         if (rank == runner->group->rank) {
@@ -76,13 +78,13 @@ static bool map_all(mscclpp_runner_t *runner, const void *in, void *out, mscclpp
             peer_out[rank] = out;
             continue;
         }
-        if (theirs->has_out != 0) {
-            status = mscclpp_runner_map_buffer(runner, &theirs->out, mappings, count_p, &peer_out[rank]);
+        if (rank_buffers->has_out != 0) {
+            status = mscclpp_runner_map_buffer(runner, &rank_buffers->out, mappings, count_p, &peer_out[rank]);
         }
-        if (status == MSCCLPP_OK && theirs->in_place != 0) {
+        if (status == MSCCLPP_OK && rank_buffers->in_place != 0) {
             peer_in[rank] = peer_out[rank];
-        } else if (status == MSCCLPP_OK && theirs->has_in != 0) {
-            status = mscclpp_runner_map_buffer(runner, &theirs->in, mappings, count_p, &in_address);
+        } else if (status == MSCCLPP_OK && rank_buffers->has_in != 0) {
+            status = mscclpp_runner_map_buffer(runner, &rank_buffers->in, mappings, count_p, &in_address);
             peer_in[rank] = in_address;
         }
     }
@@ -91,14 +93,14 @@ static bool map_all(mscclpp_runner_t *runner, const void *in, void *out, mscclpp
 
 /* If any rank could not map a buffer, all ranks give their mappings back. */
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
-                                         bool willing, const char **peer_in, char **peer_out, bool *mapped_p)
+                                         bool is_willing, const char **peer_in, char **peer_out, bool *mapped_p)
 {
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
-    bool own_mapped, all_mapped = false;
+    bool has_mapped_all, have_all_mapped = false;
     mscclpp_status_t status;
     int count = 0;
 
-    fill_entry(runner, mscclpp_group_begin_exchange(runner->group), in, out, willing);
+    fill_entry(runner, mscclpp_group_begin_exchange(runner->group), in, out, is_willing);
     status = mscclpp_group_meet_exchange(runner->group, "exchange of buffers", bytes);
     if (status == MSCCLPP_OK) {
         status = mscclpp_group_compare_call_args(runner->group);
@@ -106,11 +108,12 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
     if (status != MSCCLPP_OK) {
         return status;
     }
-    own_mapped =
+    has_mapped_all =
         map_all(runner, in, out, mappings, &count, peer_in, peer_out) && mscclpp_runner_reserve_holds(runner, count);
     /* All ranks vote, even if they could not map a buffer, so that all of them use the same algorithm. */
-    status = mscclpp_group_end_exchange(runner->group, "vote on mapped buffers", bytes, own_mapped, &all_mapped);
-    if (status == MSCCLPP_OK && all_mapped) {
+    status =
+        mscclpp_group_end_exchange(runner->group, "vote on mapped buffers", bytes, has_mapped_all, &have_all_mapped);
+    if (status == MSCCLPP_OK && have_all_mapped) {
         mscclpp_runner_hold_mappings(runner, mappings, count);
         *mapped_p = true;
         return MSCCLPP_OK;
@@ -177,31 +180,33 @@ static mscclpp_dev_runs_t *places_of(const mscclpp_group_t *group, int rank)
  * rank still takes part in the exchange, because the others wait for it.
  */
 mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
-                                            const mscclpp_dev_runs_t *places, bool willing, mscclpp_mapped_t **mapped_p)
+                                            const mscclpp_dev_runs_t *places, bool is_willing,
+                                            mscclpp_mapped_t **mapped_p)
 {
     const double deadline = mscclpp_now() + mscclpp_group_exchange_patience(runner->group);
     mscclpp_mapped_t *mapped = calloc(1, sizeof(*mapped));
-    bool all_met = false, all_mapped = false, own_mapped = false;
+    bool have_all_met = false, have_all_mapped = false, has_mapped_all = false;
     mscclpp_status_t status;
     int rank;
 
     *mapped_p = NULL;
-    fill_entry(runner, mscclpp_group_begin_exchange(runner->group), in, out, willing && mapped != NULL);
+    fill_entry(runner, mscclpp_group_begin_exchange(runner->group), in, out, is_willing && mapped != NULL);
     if (places != NULL) {
         memcpy(places_of(runner->group, runner->group->rank), places, (size_t)runner->group->size * sizeof(*places));
     }
-    status = mscclpp_group_meet_exchange_by(runner->group, "exchange of buffers", bytes, deadline, &all_met);
-    if (status == MSCCLPP_OK && all_met) {
+    status =
+        mscclpp_group_meet_exchange_by_deadline(runner->group, "exchange of buffers", bytes, deadline, &have_all_met);
+    if (status == MSCCLPP_OK && have_all_met) {
         /* Ranks may capture different calls, which need not be an error: each may be repeated in its turn. */
-        own_mapped = mapped != NULL && mscclpp_group_all_pass_args(runner->group, runner->group->call_args) &&
-                     map_all(runner, in, out, mapped->mappings, &mapped->count, mapped->peer_in, mapped->peer_out);
-        for (rank = 0; rank < runner->group->size && own_mapped && places != NULL; ++rank) {
+        has_mapped_all = mapped != NULL && mscclpp_group_all_pass_args(runner->group, runner->group->call_args) &&
+                         map_all(runner, in, out, mapped->mappings, &mapped->count, mapped->peer_in, mapped->peer_out);
+        for (rank = 0; rank < runner->group->size && has_mapped_all && places != NULL; ++rank) {
             mapped->place[rank] = places_of(runner->group, rank)[runner->group->rank];
         }
-        status = mscclpp_group_end_exchange_by(runner->group, "vote on mapped buffers", bytes, deadline, own_mapped,
-                                               &all_mapped);
+        status = mscclpp_group_end_exchange_by_deadline(runner->group, "vote on mapped buffers", bytes, deadline,
+                                                        has_mapped_all, &have_all_mapped);
     }
-    if (status == MSCCLPP_OK && all_mapped) {
+    if (status == MSCCLPP_OK && have_all_mapped) {
         mapped->in = in;
         mapped->out = out;
         mapped->runner = runner;

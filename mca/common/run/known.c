@@ -39,7 +39,7 @@ static bool is_still_allocated(const mscclpp_runner_t *runner, const void *addre
 
 /*
  * Returns the exchange in which this rank has passed these buffers. NULL: there is none, or a buffer has been freed
- * since. Its address may be in use again then, for memory that peers have not mapped.
+ * since. The address of a freed buffer may be in use again, for memory that peers have not mapped.
  */
 static const mscclpp_known_t *find_known(const mscclpp_runner_t *runner, const void *in, const void *out)
 {
@@ -59,57 +59,59 @@ static const mscclpp_known_t *find_known(const mscclpp_runner_t *runner, const v
 }
 
 /* Appends a mapping that is still open to `mappings`. Returns false, with nothing appended, if it has been closed. */
-static bool take_open(const mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle, mscclpp_mapping_t **mappings,
-                      int *count, char **address_p)
+static bool append_open_mapping(const mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle,
+                                mscclpp_mapping_t **mappings, int *count_p, char **address_p)
 {
     mscclpp_mapping_t *mapping = mscclpp_mapping_find(runner->gpu, runner->device, handle);
 
     if (mapping == NULL) {
         return false;
     }
-    mappings[(*count)++] = mapping;
+    mappings[(*count_p)++] = mapping;
     *address_p = (char *)mscclpp_mapping_base(mapping) + handle->offset;
     return true;
 }
 
 /*
- * Takes the mappings of all peers' buffers. Returns false if any of them has been closed. The caller has to give back
- * the mappings that are in `mappings`, also then.
+ * Appends the mappings of all peers' buffers to `mappings`, and fills in `buffers`. Returns false if any of the
+ * mappings has been closed. In both cases the caller has to give back the *count_p mappings.
  */
-static bool take_all(const mscclpp_runner_t *runner, const mscclpp_known_t *known, mscclpp_mapping_t **mappings,
-                     int *count, mscclpp_known_buffers_t *buffers)
+static bool append_open_mappings(const mscclpp_runner_t *runner, const mscclpp_known_t *known,
+                                 mscclpp_mapping_t **mappings, int *count_p, mscclpp_known_buffers_t *buffers)
 {
-    bool all_open = true;
+    bool are_all_open = true;
     int rank;
 
-    for (rank = 0; rank < runner->group->size && all_open; ++rank) {
-        const buffers_t *theirs = &known->ranks[rank];
+    for (rank = 0; rank < runner->group->size && are_all_open; ++rank) {
+        const buffers_t *rank_buffers = &known->ranks[rank];
         char *in = NULL, *out = NULL;
 
         if (rank == runner->group->rank) {
             buffers->in[rank] = known->in;
             buffers->out[rank] = known->out;
         } else {
-            all_open = (!theirs->has_out || take_open(runner, &theirs->out, mappings, count, &out)) &&
-                       (!theirs->has_in || theirs->in_place || take_open(runner, &theirs->in, mappings, count, &in));
-            buffers->in[rank] = theirs->in_place ? out : in;
+            are_all_open =
+                (!rank_buffers->has_out || append_open_mapping(runner, &rank_buffers->out, mappings, count_p, &out)) &&
+                (!rank_buffers->has_in || rank_buffers->in_place ||
+                 append_open_mapping(runner, &rank_buffers->in, mappings, count_p, &in));
+            buffers->in[rank] = rank_buffers->in_place ? out : in;
             buffers->out[rank] = out;
         }
-        buffers->place[rank] = theirs->place;
+        buffers->place[rank] = rank_buffers->place;
     }
-    return all_open;
+    return are_all_open;
 }
 
-/* Returns true if all ranks have published the number `number`. `word` is this rank's word. */
-static bool have_all_published(const mscclpp_group_t *group, const uint64_t *word, uint64_t number)
+/* Returns true if all ranks have published the number `number`. `own_word` is this rank's word. */
+static bool have_all_published(const mscclpp_group_t *group, const uint64_t *own_word, uint64_t number)
 {
-    bool equal = true;
+    bool all_equal = true;
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
-        equal = equal && mscclpp_board_load(mscclpp_group_word_of(group, word, rank)) == number;
+        all_equal = all_equal && mscclpp_board_load(mscclpp_group_word_of(group, own_word, rank)) == number;
     }
-    return equal;
+    return all_equal;
 }
 
 /*
@@ -121,18 +123,18 @@ mscclpp_status_t mscclpp_runner_meet_known(mscclpp_runner_t *runner, const void 
                                            bool launches, mscclpp_known_buffers_t *buffers, bool *found_p)
 {
     mscclpp_group_t *group = runner->group;
-    uint64_t *word = &group->board[group->rank].known[(group->arrivals + 1) % 2];
+    uint64_t *own_word = &group->board[group->rank].known[(group->arrivals + 1) % 2];
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
     const mscclpp_known_t *known = find_known(runner, in, out);
     int count = 0;
-    const bool has_all = known != NULL && take_all(runner, known, mappings, &count, buffers) &&
-                         mscclpp_runner_reserve_holds(runner, count);
-    const uint64_t number = has_all ? known->number : 0;
+    const bool has_all_mappings = known != NULL && append_open_mappings(runner, known, mappings, &count, buffers) &&
+                                  mscclpp_runner_reserve_holds(runner, count);
+    const uint64_t number = has_all_mappings ? known->number : 0;
     mscclpp_status_t status;
 
-    mscclpp_board_store(word, number);
+    mscclpp_board_store(own_word, number);
     status = launches ? mscclpp_group_meet(group, bytes, true) : mscclpp_group_arrive(group, bytes);
-    *found_p = status == MSCCLPP_OK && number != 0 && have_all_published(group, word, number);
+    *found_p = status == MSCCLPP_OK && number != 0 && have_all_published(group, own_word, number);
     if (*found_p) {
         mscclpp_runner_hold_mappings(runner, mappings, count);
         return MSCCLPP_OK;
@@ -146,8 +148,11 @@ mscclpp_status_t mscclpp_runner_meet_known(mscclpp_runner_t *runner, const void 
     return status;
 }
 
-/* Returns the place in the list for the buffers of an exchange: that of the same addresses, or of the oldest ones. */
-static mscclpp_known_t **find_place(mscclpp_runner_t *runner, const void *in, const void *out)
+/*
+ * Returns the entry of the list for the buffers of an exchange: the entry with the same addresses, or else the oldest
+ * one.
+ */
+static mscclpp_known_t **find_entry(mscclpp_runner_t *runner, const void *in, const void *out)
 {
     int i;
 
@@ -163,11 +168,11 @@ static mscclpp_known_t **find_place(mscclpp_runner_t *runner, const void *in, co
 static void remember(mscclpp_runner_t *runner, const void *in, void *out, const mscclpp_dev_runs_t *places)
 {
     const mscclpp_group_t *group = runner->group;
-    mscclpp_known_t **place = find_place(runner, in, out), *known;
+    mscclpp_known_t **entry_p = find_entry(runner, in, out), *known;
     int rank;
 
-    free(*place);
-    *place = known = calloc(1, sizeof(*known) + (size_t)group->size * sizeof(known->ranks[0]));
+    free(*entry_p);
+    *entry_p = known = calloc(1, sizeof(*known) + (size_t)group->size * sizeof(known->ranks[0]));
     if (known == NULL) {
         return;
     }

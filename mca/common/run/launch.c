@@ -16,25 +16,25 @@
  * Polls of the mailbox between two calls of the embedding runtime's progress. Together they take about as long as one
  * such call. So on average the end of an operation is noticed late by only a fraction of a call.
  */
-#define POLLS 512u
+#define POLLS_PER_TURN 512u
 
 /*
  * Polls before the first call of progress, which would delay small operations. Most small operations end within these.
  */
-#define FIRST_POLLS 4096u
+#define POLLS_BEFORE_FIRST_TURN 4096u
 
 /*
  * The same in a fiber, where each turn is one call of progress: polls in a turn, and the number of turns with polls.
  * The first turn has no polls, because it belongs to MPI's call that starts the operation, which must not wait.
  */
-#define FIBER_POLLS 128u
-#define FIBER_TURNS 64u
+#define FIBER_POLLS_PER_TURN 128u
+#define FIBER_POLLING_TURNS 64u
 
 /* Polls between two checks whether the lingering kernel left before it saw the doorbell. */
-#define MISS_POLLS 32u
+#define POLLS_PER_MISS_CHECK 32u
 
 /* Seconds that a kernel may take to leave after it was told to. */
-#define LEAVE_TIME 10.0
+#define LEAVE_SECONDS 10.0
 
 void mscclpp_runner_give_stream(mscclpp_runner_t *runner)
 {
@@ -59,6 +59,7 @@ mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner)
     return status < 0 ? status : runner->gpu->stream_sync(runner->stream);
 }
 
+/* The wait for a kernel that the calling thread itself runs, on the twin. */
 typedef struct {
     mscclpp_runner_t *runner;
     mscclpp_group_wait_t wait;
@@ -94,15 +95,15 @@ static void take_inline_turn(void *context)
 
 /*
  * Waits until the operation has ended, after its kernel was told to leave. Marks the runner as stuck if the runtime
- * reports an error, or if the kernel does not leave within LEAVE_TIME. Then nothing that the kernel uses is ever freed;
- * the team warns of that when it ends.
+ * reports an error, or if the kernel does not leave within LEAVE_SECONDS. Then nothing that the kernel uses is ever
+ * freed; the team warns of that when it ends.
  *
  * If the operation was started by a ring, the runner may have no stream, so a kernel that has crashed is waited for
  * until the time limit. After a missed ring, no kernel has the operation, so the wait ends at once.
  */
 static void await_kernel_exit(mscclpp_runner_t *runner)
 {
-    double deadline = mscclpp_now() + LEAVE_TIME;
+    double deadline = mscclpp_now() + LEAVE_SECONDS;
 
     while (!mscclpp_runner_has_ended(runner) && !mscclpp_linger_missed(runner)) {
         mscclpp_status_t status = runner->stream != NULL ? runner->gpu->stream_query(runner->stream) : MSCCLPP_OK;
@@ -120,7 +121,8 @@ static void await_kernel_exit(mscclpp_runner_t *runner)
  * thread; then the returned status also includes failures while it ran. After an error of mscclpp_linger_start, no
  * operation has begun.
  */
-static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
+static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
+                                        const char *operation_name)
 {
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
     inline_wait_t inline_wait;
@@ -130,7 +132,7 @@ static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_
     inline_wait.status = MSCCLPP_OK;
     if (runner->group->on_twin) {
         inline_wait.runner = runner;
-        mscclpp_group_wait_init(&inline_wait.wait, runner->group, what, args->bytes);
+        mscclpp_group_wait_init(&inline_wait.wait, runner->group, operation_name, args->bytes);
         inline_wait.wait.is_pumped = runner->pump != NULL;
         runner->gpu->set_progress(take_inline_turn, &inline_wait);
     }
@@ -151,11 +153,11 @@ static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_
  * the doorbell. The missed operation is no longer counted, because no kernel reports its end.
  */
 static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
-                                          const char *what)
+                                          const char *operation_name)
 {
     --runner->launches;
     runner->reporting_blocks = 1; /* all earlier operations have ended, so it is enough that one block reports */
-    return start_operation(runner, launch, what);
+    return start_operation(runner, launch, operation_name);
 }
 
 /*
@@ -166,7 +168,8 @@ static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
 {
     uint32_t polls;
 
-    for (polls = 0; polls < FIBER_POLLS && turns <= FIBER_TURNS && !mscclpp_runner_has_ended(runner); ++polls) {
+    for (polls = 0; polls < FIBER_POLLS_PER_TURN && turns <= FIBER_POLLING_TURNS && !mscclpp_runner_has_ended(runner);
+         ++polls) {
     }
 }
 
@@ -178,7 +181,8 @@ static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
  * make progress, and ask the runtime whether the kernel still runs. On the twin it does not spin, because the kernel's
  * threads need the processor. In a fiber it spins only briefly, because other fibers need the thread.
  */
-static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
+static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
+                                  const char *operation_name)
 {
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
     mscclpp_group_wait_t wait;
@@ -186,7 +190,7 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
     mscclpp_status_t status = MSCCLPP_OK;
     uint32_t polls = 0;
 
-    mscclpp_group_wait_init(&wait, runner->group, what, args->bytes);
+    mscclpp_group_wait_init(&wait, runner->group, operation_name, args->bytes);
     wait.is_pumped = runner->pump != NULL;
     while (!mscclpp_runner_has_ended(runner)) {
         double check_due = wait.next_check;
@@ -197,9 +201,9 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
         }
         if (status != MSCCLPP_OK) {
             /* The pump has failed. */
-        } else if ((polls % MISS_POLLS == 0 || !spins) && mscclpp_linger_missed(runner)) {
-            status = restart_operation(runner, launch, what);
-        } else if ((polls < FIRST_POLLS || polls % POLLS != 0) && spins) {
+        } else if ((polls % POLLS_PER_MISS_CHECK == 0 || !spins) && mscclpp_linger_missed(runner)) {
+            status = restart_operation(runner, launch, operation_name);
+        } else if ((polls < POLLS_BEFORE_FIRST_TURN || polls % POLLS_PER_TURN != 0) && spins) {
             continue;
         } else {
             status = mscclpp_group_wait_turn(&wait);
@@ -208,7 +212,7 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
             }
             /* The runtime is asked only after a turn that has made one of its rare checks, because asking is slow. */
             if (status == MSCCLPP_OK && wait.next_check > check_due && mscclpp_group_may_ask(&wait)) {
-                status = mscclpp_runner_check_kernel(runner, what);
+                status = mscclpp_runner_check_kernel(runner, operation_name);
             }
         }
         if (status != MSCCLPP_OK) {
@@ -234,7 +238,10 @@ static void forget_captured(void *context)
     (void)__atomic_sub_fetch(&runner->captured, 1, __ATOMIC_RELEASE);
 }
 
-/* Gives up a captured operation's mapped buffers, and takes the operation off the runner's count. */
+/*
+ * Drops the mapped buffers of a captured operation, and takes the operation off the runner's count. The runtime calls
+ * it as it calls forget_captured.
+ */
 static void forget_mapped(void *context)
 {
     mscclpp_mapped_t *mapped = context;
@@ -288,20 +295,20 @@ mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_
 
 /* The mailbox is checked last, because a kernel that gives up also reports its end. */
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
-                                       const mscclpp_dev_launch_t *launch, const char *what)
+                                       const mscclpp_dev_launch_t *launch, const char *operation_name)
 {
     mscclpp_status_t status;
 
     if (stream != NULL) {
         return mscclpp_runner_launch_mapped(runner, stream, launch, NULL);
     }
-    status = start_operation(runner, launch, what);
+    status = start_operation(runner, launch, operation_name);
     mscclpp_fiber_relax();
     if (status != MSCCLPP_OK) {
         return status;
     }
-    status = await_end(runner, launch, what);
-    return status != MSCCLPP_OK ? status : mscclpp_runner_check_mailbox(runner, what);
+    status = await_end(runner, launch, operation_name);
+    return status != MSCCLPP_OK ? status : mscclpp_runner_check_mailbox(runner, operation_name);
 }
 
 /*

@@ -14,16 +14,16 @@
 #include "mca/common/run/runner.h"
 
 /* The most devices on which kernels may linger. */
-#define DEVICES 64
+#define MAX_DEVICES 64
 #define NS_PER_US 1000.0
 
 /* The largest operation, in bytes, that one block serves faster than several, which have to relay the doorbell. */
-#define SINGLE_MAX 8192u
-#define TWIN_SINGLE_MAX 256u
+#define SINGLE_BYTES_MAX 8192u
+#define TWIN_SINGLE_BYTES_MAX 256u
 
-/* The largest block, in bytes, that one block of the kernel serves in little code with up to BRIEF_RANKS ranks. */
-#define BRIEF_MAX 4096u
-#define BRIEF_RANKS 8u
+/* The largest block, in bytes, that one block of the kernel serves in little code with up to BRIEF_RANKS_MAX ranks. */
+#define BRIEF_BYTES_MAX 4096u
+#define BRIEF_RANKS_MAX 8u
 
 /*
  * A call counts as following "at once" if it comes within 1 / AT_ONCE_PART of the kernel's idle time. The rest of that
@@ -33,18 +33,18 @@
 #define AT_ONCE_PART 5
 
 /*
- * Seconds to wait for a lingering kernel to leave: LEAVE_TIME before memory is freed, LEAVE_TIME_BEFORE_LAUNCH
+ * Seconds to wait for a lingering kernel to leave: LEAVE_SECONDS before memory is freed, LEAVE_SECONDS_BEFORE_LAUNCH
  * before a launch. Leaving takes microseconds.
  */
-#define LEAVE_TIME 10.0
-#define LEAVE_TIME_BEFORE_LAUNCH 100e-6
+#define LEAVE_SECONDS 10.0
+#define LEAVE_SECONDS_BEFORE_LAUNCH 100e-6
 
 /*
  * The team whose kernel lingers on each device; with `side_by_side`, kernels of any number of teams may. Guarded by
  * `lock`.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static mscclpp_runner_t *owners[DEVICES];
+static mscclpp_runner_t *owners[MAX_DEVICES];
 static bool side_by_side;
 
 /* This process has queued a kernel in a stream of the application. Such kernels may be waiting for other ranks. */
@@ -78,13 +78,13 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
     uint32_t blocks = runner->group->on_twin ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
 
     linger->is_always = strcmp(config->linger, "on") == 0;
-    linger->is_allowed = runner->device >= 0 && runner->device < DEVICES && (runner->group->size > 1 || spans) &&
+    linger->is_allowed = runner->device >= 0 && runner->device < MAX_DEVICES && (runner->group->size > 1 || spans) &&
                          strcmp(config->linger, "off") != 0 &&
                          (linger->is_always || (!runner->group->on_twin && !takes_turns && !runner->group->is_traced));
     linger->window_ns = (uint64_t)(config->linger_window * NS_PER_US);
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;
-    linger->single_max = runner->group->on_twin ? TWIN_SINGLE_MAX : SINGLE_MAX;
+    linger->single_max = runner->group->on_twin ? TWIN_SINGLE_BYTES_MAX : SINGLE_BYTES_MAX;
     /*
      * On the twin, operations with packets get one block less than others, so that tests cover kernels of both widths.
      */
@@ -124,7 +124,7 @@ static void make_leave(mscclpp_runner_t *runner)
  * Tells the team's lingering kernel to leave. Unless kernels linger side by side, also tells the kernel of the device's
  * owner, and makes this team the owner (`becomes_owner`) or none. Does not wait. The owner is stored atomically,
  * because mscclpp_linger_clear reads it without the lock. The caller has checked that the device's number is below
- * DEVICES (`is_allowed` implies it).
+ * MAX_DEVICES (`is_allowed` implies it).
  */
 static void replace_owner(mscclpp_runner_t *runner, bool becomes_owner)
 {
@@ -144,7 +144,7 @@ static void replace_owner(mscclpp_runner_t *runner, bool becomes_owner)
 void mscclpp_linger_clear(mscclpp_runner_t *runner)
 {
     if (__atomic_load_n(&runner->linger.ringable, __ATOMIC_RELAXED) != 0 ||
-        (runner->device >= 0 && runner->device < DEVICES &&
+        (runner->device >= 0 && runner->device < MAX_DEVICES &&
          __atomic_load_n(&owners[runner->device], __ATOMIC_RELAXED) != NULL)) {
         replace_owner(runner, false);
     }
@@ -168,7 +168,7 @@ static void allow_rings(mscclpp_runner_t *runner, uint64_t number)
  * Returns the number of the last lingering kernel that has left. Acquired, because the caller may next reuse or free
  * memory that the kernel used.
  */
-static uint64_t number_of_last_that_left(const mscclpp_runner_t *runner)
+static uint64_t last_left_kernel(const mscclpp_runner_t *runner)
 {
     return __atomic_load_n(&runner->mailbox->left, __ATOMIC_ACQUIRE);
 }
@@ -194,14 +194,14 @@ static bool suits_one_block(const mscclpp_runner_t *runner, const mscclpp_dev_la
         return args->bytes <= runner->linger.single_max;
     }
     return bytes * (args->nranks - 1) <= runner->linger.single_max ||
-           (!runner->group->on_twin && bytes <= BRIEF_MAX && args->nranks <= BRIEF_RANKS);
+           (!runner->group->on_twin && bytes <= BRIEF_BYTES_MAX && args->nranks <= BRIEF_RANKS_MAX);
 }
 
 /*
  * Returns true if a lingering kernel can serve the operation, whichever kernel lingers now.
  *
- * With packets on one node, only operations of one epoch. The grid does not affect how these are divided, so ranks may
- * have different grids.
+ * With packets on one node, it serves only operations of one epoch. The grid does not affect how their data are
+ * divided, so ranks may have different grids.
  *
  * In all other operations, the blocks of all ranks meet, so every rank must use the same number of blocks. Such an
  * operation uses the number that was chosen for it, and the kernel must have at least as many.
@@ -251,6 +251,7 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     }
 }
 
+/* Returns true if the operation is one with packets on one node. */
 static bool uses_packets(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
@@ -347,11 +348,11 @@ static bool await_leaving(const mscclpp_runner_t *runner, double seconds)
 {
     double deadline;
 
-    if (number_of_last_that_left(runner) >= runner->linger.last_kernel) {
+    if (last_left_kernel(runner) >= runner->linger.last_kernel) {
         return true;
     }
     deadline = mscclpp_now() + seconds;
-    while (number_of_last_that_left(runner) < runner->linger.last_kernel) {
+    while (last_left_kernel(runner) < runner->linger.last_kernel) {
         if (mscclpp_now() > deadline) {
             return false;
         }
@@ -394,10 +395,10 @@ static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_laun
 }
 
 /*
- * Launches a kernel that serves the operation and then lingers. The operation is the kernel's first one. If the
- * previous lingering kernel does not leave in time, launches an ordinary kernel and leaves *reporting_blocks_p
- * unchanged. In a team that spans nodes, all operations that can_serve accepts have the arguments of kernels that span
- * nodes, which makes the cast valid.
+ * Launches a kernel that serves the operation and then lingers. If the previous lingering kernel does not leave in
+ * time, launches an ordinary kernel and leaves *reporting_blocks_p unchanged. Returns the error of the launch. In a
+ * team that spans nodes, can_serve accepts only operations with the arguments of kernels that span nodes, so the cast
+ * is valid.
  */
 static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                                          uint32_t *reporting_blocks_p)
@@ -405,7 +406,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     const mscclpp_dev_args_t *args = launch->args;
     mscclpp_linger_t *linger = &runner->linger;
     mscclpp_dev_linger_args_t linger_args;
-    mscclpp_dev_launch_t lingering;
+    mscclpp_dev_launch_t linger_launch;
     mscclpp_status_t status;
 
     linger_args.spans = runner->group->spans;
@@ -421,15 +422,15 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     linger_args.number = runner->launches + 1;
     linger_args.window_ns = linger->window_ns;
     linger_args.cluster = linger->may_cluster && !__atomic_load_n(&has_enqueued, __ATOMIC_RELAXED);
-    lingering.kernel = MSCCLPP_KERNEL_LINGER;
-    lingering.nblocks = kernel_blocks(runner, launch);
+    linger_launch.kernel = MSCCLPP_KERNEL_LINGER;
+    linger_launch.nblocks = kernel_blocks(runner, launch);
     linger_args.idle_ns = linger->idle_ns;
     linger_args.coll = mscclpp_bell_coll(launch);
-    linger_args.code = encode_bell(runner, launch, variant, lingering.nblocks);
-    lingering.nthreads = linger->nthreads;
-    lingering.args = &linger_args;
+    linger_args.code = encode_bell(runner, launch, variant, linger_launch.nblocks);
+    linger_launch.nthreads = linger->nthreads;
+    linger_launch.args = &linger_args;
     replace_owner(runner, true);
-    if (!await_leaving(runner, LEAVE_TIME_BEFORE_LAUNCH)) {
+    if (!await_leaving(runner, LEAVE_SECONDS_BEFORE_LAUNCH)) {
         mscclpp_linger_clear(runner);
         return mscclpp_repeats_launch(&runner->repeats, runner->gpu, runner->device, runner->stream, launch);
     }
@@ -437,7 +438,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
         mscclpp_bell_write_lists(runner->mailbox, launch);
     }
     mscclpp_bell_clear(runner->mailbox, linger_args.number);
-    status = runner->gpu->launch(runner->stream, &lingering);
+    status = runner->gpu->launch(runner->stream, &linger_launch);
     if (status != MSCCLPP_OK) {
         mscclpp_linger_clear(runner);
         return status;
@@ -447,7 +448,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     linger->last_kernel = linger_args.number;
     linger->is_unnoted = true;
     linger->rings_before = linger->rings;
-    linger->nblocks = lingering.nblocks;
+    linger->nblocks = linger_launch.nblocks;
     *reporting_blocks_p = count_reporting_blocks(linger, linger_args.code);
     /* This step is the last one, because other threads may make the kernel leave from now on. */
     allow_rings(runner, linger_args.number);
@@ -455,12 +456,13 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
 }
 
 /*
- * Returns true if kernel `ringable` still lingers, and has blocks enough for the operation. `ringable` is 0 if no
- * kernel may be rung. Returns false if the task has a stream: work in that stream would have to come first.
+ * Returns true if the operation can be served by a ring: kernel `ringable` still lingers, and has enough blocks.
+ * `ringable` is 0 if no kernel may be rung. If the task has a stream, the result is false, because work in that stream
+ * would have to come first.
  */
 static bool can_ring(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint64_t ringable)
 {
-    return runner->stream == NULL && ringable != 0 && number_of_last_that_left(runner) < ringable &&
+    return runner->stream == NULL && ringable != 0 && last_left_kernel(runner) < ringable &&
            runner->linger.nblocks >= fewest_blocks(runner, launch);
 }
 
@@ -504,7 +506,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
 
 bool mscclpp_linger_present(const mscclpp_runner_t *runner)
 {
-    return runner->linger.last_kernel != 0 && number_of_last_that_left(runner) < runner->linger.last_kernel;
+    return runner->linger.last_kernel != 0 && last_left_kernel(runner) < runner->linger.last_kernel;
 }
 
 bool mscclpp_linger_missed(const mscclpp_runner_t *runner)
@@ -512,7 +514,7 @@ bool mscclpp_linger_missed(const mscclpp_runner_t *runner)
     const mscclpp_linger_t *linger = &runner->linger;
 
     /* The end is looked at last: a kernel that has served the operation reports its end before it leaves. */
-    return linger->rung != 0 && number_of_last_that_left(runner) >= linger->rung && !mscclpp_runner_has_ended(runner);
+    return linger->rung != 0 && last_left_kernel(runner) >= linger->rung && !mscclpp_runner_has_ended(runner);
 }
 
 void mscclpp_linger_note_end(mscclpp_runner_t *runner)
@@ -533,7 +535,7 @@ mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner)
         __atomic_store_n(&owners[runner->device], NULL, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&lock);
-    if (!await_leaving(runner, LEAVE_TIME)) {
+    if (!await_leaving(runner, LEAVE_SECONDS)) {
         mscclpp_error("%s: a lingering kernel of rank %d does not leave", runner->group->oob.label,
                       runner->group->members[runner->group->rank]);
         return MSCCLPP_ERR_DEVICE;

@@ -6,6 +6,7 @@
 /* Ordinary launches with the same arguments before one is prepared: preparing takes as long as several launches. */
 #define LAUNCHES_BEFORE 4u
 
+/* Returns true if the two launches have the same kernel, grid and arguments. */
 static bool is_same(const mscclpp_dev_launch_t *first, const mscclpp_dev_launch_t *second)
 {
     return first->kernel == second->kernel && first->nblocks == second->nblocks &&
@@ -56,8 +57,8 @@ static mscclpp_repeat_t *find_or_make(mscclpp_repeats_t *repeats, const mscclpp_
 }
 
 /*
- * If a launch cannot be prepared, it is an ordinary launch, and so are all later launches (has_failed). Returns the
- * error of the launch.
+ * If a launch cannot be prepared, this launch and all later ones are ordinary (`has_failed`). Returns the error of the
+ * launch.
  */
 mscclpp_status_t mscclpp_repeats_launch(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu, int device,
                                         mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)

@@ -13,8 +13,8 @@
  * nodes it first asks the other hosts, which takes longer. Kernels need a deadline of their own in case the host is
  * stopped, or does not wait, as for queued calls.
  */
-#define LATER 1.0
-#define LATER_BETWEEN_NODES 8.0
+#define LATER_SECONDS 1.0
+#define LATER_SECONDS_BETWEEN_NODES 8.0
 
 /*
  * Returns how many units fit into the areas of the scratch. Keeps the result until the layout changes, because the
@@ -37,15 +37,16 @@ static const mscclpp_runner_capacities_t *capacities_of(mscclpp_runner_t *runner
     return kept;
 }
 
-/* The kernel's deadline comes after the host's (LATER). 0 means that there is none. */
+/* The kernel's deadline comes after the host's (LATER_SECONDS). 0 means that there is none. */
 void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args)
 {
-    const double later = runner->group->spans && !runner->serves_queue ? LATER_BETWEEN_NODES : LATER;
+    const double later_seconds =
+        runner->group->spans && !runner->serves_queue ? LATER_SECONDS_BETWEEN_NODES : LATER_SECONDS;
     const mscclpp_runner_capacities_t *capacities = capacities_of(runner);
 
     args->rank = (uint32_t)runner->group->rank;
     args->nranks = (uint32_t)runner->group->size;
-    args->timeout_ns = runner->group->timeout > 0 ? (uint64_t)((runner->group->timeout + later) * 1e9) : 0;
+    args->timeout_ns = runner->group->timeout > 0 ? (uint64_t)((runner->group->timeout + later_seconds) * 1e9) : 0;
     args->packet_half = capacities->packet_half;
     args->oneshot_capacity = capacities->oneshot;
     args->twophase_capacity = capacities->twophase;
@@ -66,8 +67,8 @@ void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args
 
 /*
  * The next kernel of the stream may start early only if this rank has the GPU for itself, so that there are
- * multiprocessors for both. In graphs it may not, because their edges let a kernel start only after the one before it
- * has ended.
+ * multiprocessors for both kernels. In a graph it may not, because an edge lets a kernel start only after the kernel
+ * before it has ended.
  */
 mscclpp_dev_release_t mscclpp_runner_queued_release(const mscclpp_runner_t *runner)
 {
@@ -92,9 +93,9 @@ mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner)
 }
 
 /*
- * Returns the device's error, if it has failed. Asks through a stream of the pool: a kernel that was rung may run in a
- * stream that another team uses by now, so that stream cannot be asked. But a failed device reports the failure in
- * every stream. Logs nothing.
+ * Returns the error of the device if it has failed, and MSCCLPP_OK otherwise. Logs nothing. Asks through a stream of
+ * the pool, because a kernel that was rung may run in a stream that another team uses by now. A failed device reports
+ * its failure in every stream.
  */
 static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
 {
@@ -109,7 +110,7 @@ static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
 }
 
 /* If the task has no stream, a lingering kernel serves the operation, so only the device as a whole can be checked. */
-mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, const char *what)
+mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, const char *operation_name)
 {
     mscclpp_status_t status;
 
@@ -123,7 +124,7 @@ mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, con
      */
     if (status == MSCCLPP_OK && !mscclpp_runner_has_ended(runner)) {
         mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d ended without a report", runner->group->oob.label,
-                      runner->group->collective, (unsigned long long)runner->group->call, what,
+                      runner->group->collective, (unsigned long long)runner->group->call, operation_name,
                       runner->group->members[runner->group->rank]);
         return MSCCLPP_ERR_DEVICE;
     }
@@ -141,7 +142,8 @@ int mscclpp_runner_awaited(const mscclpp_runner_t *runner)
 }
 
 /* Logs nothing; the caller may log the text. */
-mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, const char *what, char *text, size_t size)
+mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, const char *operation_name, char *text,
+                                             size_t size)
 {
     const mscclpp_group_t *group = runner->group;
     const int awaited = mscclpp_runner_awaited(runner);
@@ -150,14 +152,14 @@ mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, con
         return MSCCLPP_OK;
     }
     snprintf(text, size, "%s: %s call %llu (%s): the kernel of rank %d gave up waiting for rank %d", group->oob.label,
-             group->collective, (unsigned long long)group->call, what, group->members[group->rank], awaited);
+             group->collective, (unsigned long long)group->call, operation_name, group->members[group->rank], awaited);
     return MSCCLPP_ERR_TIMEOUT;
 }
 
-mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, const char *what)
+mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, const char *operation_name)
 {
     char text[MSCCLPP_RUNNER_FAILURE_TEXT];
-    const mscclpp_status_t status = mscclpp_runner_read_failure(runner, what, text, sizeof(text));
+    const mscclpp_status_t status = mscclpp_runner_read_failure(runner, operation_name, text, sizeof(text));
 
     if (status != MSCCLPP_OK) {
         mscclpp_error("%s", text);

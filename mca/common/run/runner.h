@@ -137,10 +137,10 @@ void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args
  * Starts an operation. If `stream` is a stream of the application, launches the kernel there and returns. If `stream`
  * is NULL, rings for a lingering kernel, or launches a kernel in a stream of the team, and waits until the mailbox
  * reports the end. A failure of any rank ends the wait. The kernel is then told to leave; if it does not leave, the
- * runner is marked as `stuck`. `what` and args->bytes are used in messages.
+ * runner is marked as `stuck`. `operation_name` and args->bytes are used in messages.
  */
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
-                                       const mscclpp_dev_launch_t *launch, const char *what);
+                                       const mscclpp_dev_launch_t *launch, const char *operation_name);
 
 /*
  * Starts an operation that uses the buffers of all ranks, in a stream of the application. If the operation is recorded
@@ -178,35 +178,36 @@ bool mscclpp_runner_has_ended(const mscclpp_runner_t *runner);
 
 /*
  * Returns the failure that the kernels have reported in the mailbox: MSCCLPP_ERR_TIMEOUT if a kernel gave up waiting
- * for a rank, and MSCCLPP_OK if there is none. After a failure `text` names that rank and the operation, `what`. Logs
- * nothing.
+ * for a rank, and MSCCLPP_OK if there is none. After a failure `text` names that rank and the operation,
+ * `operation_name`. Logs nothing.
  */
-mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, const char *what, char *text, size_t size);
+mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, const char *operation_name, char *text,
+                                             size_t size);
 
 /* Returns the rank of the communicator that the kernels gave up waiting for, or -1 if they have not given up. */
 int mscclpp_runner_awaited(const mscclpp_runner_t *runner);
 
 /* Reads a failure as mscclpp_runner_read_failure does, and logs it. */
-mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, const char *what);
+mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, const char *operation_name);
 
 /*
  * Asks the GPU runtime about an operation whose end is overdue, because a kernel that has crashed never writes to the
  * mailbox. Returns MSCCLPP_OK if the operation may still end, or an error.
  */
-mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, const char *what);
+mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, const char *operation_name);
 
 /* Closes the mappings of the peers' scratch. */
 void mscclpp_runner_close_peers(mscclpp_runner_t *runner);
 
 /*
  * buffers.c: exchanges and maps the buffers of all ranks, and fills in `peer_in` and `peer_out` by rank. *mapped_p is
- * equal on all ranks. It is false if any buffer cannot be mapped, or if a rank is not `willing`; then this rank has no
- * mapping either. The mappings are held until the next launch has ended. Also compares the arguments of all ranks. If
- * they differ, logs this and returns MSCCLPP_ERR_INVALID on all ranks. After an error *mapped_p is not set, and nothing
- * is mapped.
+ * equal on all ranks. It is false if any buffer cannot be mapped, or if a rank is not willing; then this rank has
+ * no mapping either. The mappings are held until the next launch has ended. Also compares the arguments of all ranks.
+ * If they differ, logs this and returns MSCCLPP_ERR_INVALID on all ranks. After an error *mapped_p is not set, and
+ * nothing is mapped.
  */
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
-                                         bool willing, const char **peer_in, char **peer_out, bool *mapped_p);
+                                         bool is_willing, const char **peer_in, char **peer_out, bool *mapped_p);
 
 /*
  * Maps the buffers of all ranks for queued operations; NULL means a buffer that no peer uses. Waits for the other
@@ -221,7 +222,7 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
  * Any thread may call mscclpp_mapped_drop at any time, because it does not call the GPU runtime.
  */
 mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
-                                            const mscclpp_dev_runs_t *places, bool willing,
+                                            const mscclpp_dev_runs_t *places, bool is_willing,
                                             mscclpp_mapped_t **mapped_p);
 void mscclpp_mapped_drop(mscclpp_mapped_t *mapped);
 
@@ -229,12 +230,12 @@ void mscclpp_mapped_drop(mscclpp_mapped_t *mapped);
 void mscclpp_runner_report_gave_up(const mscclpp_runner_t *runner);
 
 /*
- * Maps a buffer of a peer for this rank's kernels, at *address_p. Appends the mapping to the *count mappings in
+ * Maps a buffer of a peer for this rank's kernels, at *address_p. Appends the mapping to the *count_p mappings in
  * `mappings`, which the caller has to give back. Changes nothing after an error. A fiber is closed first if the memory
  * is not mapped yet, because the GPU runtime may take long to map it.
  */
 mscclpp_status_t mscclpp_runner_map_buffer(const mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle,
-                                           mscclpp_mapping_t **mappings, int *count, char **address_p);
+                                           mscclpp_mapping_t **mappings, int *count_p, char **address_p);
 
 /*
  * Makes room in the list of held mappings for `count` more. Returns false, with a warning logged, if there is no

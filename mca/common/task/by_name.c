@@ -32,50 +32,52 @@ static mscclpp_by_plan_t describe(const mscclpp_team_t *team, mscclpp_team_plan_
     return call;
 }
 
-/* Device memory in place of a buffer that kernels cannot access. */
+/* A buffer of the program, and the device memory in its place if kernels cannot access it. */
 typedef struct {
-    void *home;      /* the buffer */
+    void *user_memory;
     void *stand_in;  /* NULL: the buffer itself is used */
     uint64_t length; /* bytes; 0: the plan does not use the buffer on this rank */
-} place_t;
+} buffer_t;
 
 /*
- * Replaces a buffer that kernels cannot access by a copy in device memory, which restore frees, also after an error.
- * The copy also keeps bytes of an output that the plan does not write.
+ * If kernels cannot access the buffer, replaces it by a copy in device memory. `restore` frees the copy, also after an
+ * error. An output is copied, too, so that the bytes that the plan does not write are kept.
  */
-static mscclpp_status_t replace(mscclpp_runner_t *runner, place_t *place)
+static mscclpp_status_t replace_far_buffer(mscclpp_runner_t *runner, buffer_t *buffer)
 {
     mscclpp_reach_t reach = MSCCLPP_REACH_HOME;
     mscclpp_status_t status =
-        place->length > 0 ? runner->gpu->reach(runner->device, place->home, 0, &reach) : MSCCLPP_OK;
+        buffer->length > 0 ? runner->gpu->reach(runner->device, buffer->user_memory, 0, &reach) : MSCCLPP_OK;
 
     if (status != MSCCLPP_OK || reach != MSCCLPP_REACH_NONE) {
         return status;
     }
     status = mscclpp_runner_take_stream(runner);
     if (status == MSCCLPP_OK) {
-        status = runner->gpu->temp_alloc(runner->stream, place->length, &place->stand_in);
+        status = runner->gpu->temp_alloc(runner->stream, buffer->length, &buffer->stand_in);
     }
-    return status == MSCCLPP_OK ? runner->gpu->copy(runner->stream, place->stand_in, place->home, place->length)
-                                : status;
+    return status == MSCCLPP_OK
+               ? runner->gpu->copy(runner->stream, buffer->stand_in, buffer->user_memory, buffer->length)
+               : status;
 }
 
-static char *address_of(const place_t *place)
+/* Returns the address that the plan works on: the stand-in's, if there is one, or the buffer's. */
+static char *kernel_address(const buffer_t *buffer)
 {
-    return place->stand_in != NULL ? place->stand_in : place->home;
+    return buffer->stand_in != NULL ? buffer->stand_in : buffer->user_memory;
 }
 
 /*
  * Frees the stand-ins, unless a kernel that did not end may still use them. If `status` is MSCCLPP_OK, first copies the
  * output home, and waits for that. Returns `status`, or the first error.
  */
-static mscclpp_status_t restore(mscclpp_runner_t *runner, place_t *in, place_t *out, mscclpp_status_t status)
+static mscclpp_status_t restore(mscclpp_runner_t *runner, buffer_t *in, buffer_t *out, mscclpp_status_t status)
 {
     if (runner->stuck) {
         return status;
     }
     if (status == MSCCLPP_OK && out->stand_in != NULL) {
-        status = runner->gpu->copy(runner->stream, out->home, out->stand_in, out->length);
+        status = runner->gpu->copy(runner->stream, out->user_memory, out->stand_in, out->length);
         status = status == MSCCLPP_OK ? mscclpp_runner_await_stream(runner) : status;
     }
     if (out->stand_in != NULL) {
@@ -88,26 +90,26 @@ static mscclpp_status_t restore(mscclpp_runner_t *runner, place_t *in, place_t *
 }
 
 /*
- * Runs the plan, with stand-ins for buffers that kernels cannot access. Does not tell the peers: these only notice that
- * they cannot map them, and all ranks then take the plan's own memory. *served_p is false, on all ranks, if some rank
- * has no memory for the plan.
+ * Runs the plan, with stand-ins for buffers that kernels cannot access. *served_p is false, on all ranks, if some rank
+ * has no memory for the plan. The peers are not told of stand-ins. If the plan shares buffers, peers find that they
+ * cannot map a stand-in, and all ranks take the plan's own memory.
  */
 static mscclpp_status_t run(mscclpp_team_t *team, mscclpp_by_plan_t *call, bool *served_p)
 {
     const uint64_t in_chunks = mscclpp_plans_blocks(team, call->plan, MSCCLPP_PLAN_INPUT),
                    out_chunks = mscclpp_plans_blocks(team, call->plan, MSCCLPP_PLAN_OUTPUT);
     const bool in_place = call->in == call->out;
-    place_t in = {.home = (void *)(uintptr_t)call->in, .length = in_place ? 0 : in_chunks * call->stride};
-    place_t out = {.home = call->out,
-                   .length = (in_place && in_chunks > out_chunks ? in_chunks : out_chunks) * call->stride};
-    mscclpp_status_t status = replace(&team->runner, &out);
+    buffer_t in = {.user_memory = (void *)(uintptr_t)call->in, .length = in_place ? 0 : in_chunks * call->stride};
+    buffer_t out = {.user_memory = call->out,
+                    .length = (in_place && in_chunks > out_chunks ? in_chunks : out_chunks) * call->stride};
+    mscclpp_status_t status = replace_far_buffer(&team->runner, &out);
 
     if (status == MSCCLPP_OK) {
-        status = replace(&team->runner, &in);
+        status = replace_far_buffer(&team->runner, &in);
     }
     if (status == MSCCLPP_OK) {
-        call->out = address_of(&out);
-        call->in = in_place ? call->out : address_of(&in);
+        call->out = kernel_address(&out);
+        call->in = in_place ? call->out : kernel_address(&in);
         status = mscclpp_by_plan(team, call, served_p);
     }
     return restore(&team->runner, &in, &out, status);
@@ -118,7 +120,7 @@ mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_arg
     mscclpp_team_plan_t *plan = mscclpp_plans_find(team, args->name, args->op);
     mscclpp_by_plan_t call;
     mscclpp_status_t status;
-    bool served = true;
+    bool is_served = true;
 
     team->group.call = args->call;
     team->group.collective = "plan";
@@ -145,7 +147,7 @@ mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_arg
     mscclpp_runner_release_mappings(&team->runner, false);
     status = mscclpp_team_enter(team);
     if (status == MSCCLPP_OK && args->count > 0) {
-        status = run(team, &call, &served);
+        status = run(team, &call, &is_served);
     }
     mscclpp_team_leave(team);
     mscclpp_runner_release_mappings(&team->runner, false);
@@ -154,5 +156,5 @@ mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_arg
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
     }
-    return served ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    return is_served ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
 }

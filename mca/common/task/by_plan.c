@@ -17,9 +17,9 @@
 #include "mca/common/team/plans.h"
 
 /* A block has no fewer threads than this, unless the plan asks for fewer: they read the program, too. */
-#define FEWEST_THREADS 128
+#define BLOCK_THREADS_MIN 128
 
-#define WARP 32 /* threads; a block has whole warps */
+#define WARP_THREADS 32 /* a block has whole warps */
 
 /* One call, as a plan serves it. */
 typedef struct {
@@ -27,9 +27,9 @@ typedef struct {
     const mscclpp_by_plan_t *call;
     mscclpp_team_plan_t *plan;
     mscclpp_plan_collective_t collective;
-    uint64_t in_blocks, out_blocks;   /* number of blocks, one per rank, in the input and in the output */
-    uint64_t chunk;                   /* bytes of a chunk */
-    uint64_t padded;                  /* bytes of a block, rounded up to whole chunks */
+    uint64_t in_blocks, out_blocks; /* number of blocks, one per rank, in the input and in the output */
+    uint64_t chunk_bytes;
+    uint64_t padded_bytes;            /* bytes of a block, rounded up to whole chunks */
     char *in, *out;                   /* the memory that the plan works on */
     mscclpp_gpu_stream_t *app_stream; /* the stream in which the call is queued; NULL: the host waits for the call */
     void *input_copy;                 /* a copy of the input, freed at the end; NULL: there is none */
@@ -51,7 +51,9 @@ static mscclpp_status_t ensure_stream(const plan_run_t *run)
     return run->app_stream != NULL ? MSCCLPP_OK : mscclpp_runner_take_stream(&run->team->runner);
 }
 
-/* Skips a copy of nothing, and a copy onto itself. */
+/*
+ * Queues a copy in the run's stream, which ensure_stream has provided. Skips a copy of nothing, and a copy onto itself.
+ */
 static mscclpp_status_t copy(const plan_run_t *run, void *to, const void *from, uint64_t bytes)
 {
     const mscclpp_runner_t *runner = &run->team->runner;
@@ -63,7 +65,7 @@ static mscclpp_status_t copy(const plan_run_t *run, void *to, const void *from, 
                                    : runner->gpu->copy(runner->stream, to, from, bytes);
 }
 
-/* Returns where this rank's block begins. The buffer has one block for each rank. */
+/* Returns where this rank's block begins in a buffer that has one block for each rank. */
 static uint64_t offset_of_own_block(const plan_run_t *run, uint64_t stride)
 {
     return (uint64_t)run->team->group.oob.rank * stride;
@@ -111,18 +113,20 @@ static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev
 {
     mscclpp_team_plan_t *plan = run->plan;
     mscclpp_team_t *team = run->team;
-    const bool is_resized = run->chunk != plan->chunk, is_used_up = plan->launches > mscclpp_plans_epoch_limit(team);
+    const bool is_resized = run->chunk_bytes != plan->chunk,
+               are_flags_used_up = plan->launches > mscclpp_plans_epoch_limit(team);
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (run->app_stream != NULL) {
         plan->replayed = plan->replayed || team->runner.is_recording;
-        plan->chunk = run->chunk;
-        if (plan->replayed || is_resized || is_used_up) {
+        plan->chunk = run->chunk_bytes;
+        if (plan->replayed || is_resized || are_flags_used_up) {
             status = mscclpp_fabric_meet(team->fabric, &team->protocol, run->app_stream);
         }
-        if (status == MSCCLPP_OK && (plan->replayed || is_used_up || (is_resized && plan->file->mixes_packets))) {
+        if (status == MSCCLPP_OK &&
+            (plan->replayed || are_flags_used_up || (is_resized && plan->file->mixes_packets))) {
             plan->args.ready = MSCCLPP_DEV_PLAN_ONLY_CLEARS;
-            plan->launches = is_used_up ? 1 : plan->launches; /* flags begin again with this call */
+            plan->launches = are_flags_used_up ? 1 : plan->launches; /* flags begin again with this call */
             status =
                 mscclpp_fabric_run_joined(team->fabric, run->app_stream, launch, run->call->bytes, plan->file->label);
             if (status == MSCCLPP_OK) {
@@ -141,8 +145,8 @@ static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev
 }
 
 /*
- * Chooses the kernel, and the number of threads of a block. The wide kernel serves plans of which a step gives each
- * thread of the other one much to move. Ranks may differ in this.
+ * Chooses the kernel, and the number of threads of a block. Takes the wide kernel if the largest step would give each
+ * thread of the narrow one much data to move. Ranks may choose different kernels.
  *
  * Takes as many threads as the plan says, or fewer whole warps if these are enough for the largest step. Fewer threads
  * start and meet faster.
@@ -153,15 +157,15 @@ static void choose_kernel(const plan_run_t *run, mscclpp_dev_launch_t *launch)
     const bool on_twin = run->team->group.on_twin;
     const uint32_t twin_threads = run->team->protocol.twin_threads;
     const uint32_t narrow_threads = on_twin ? twin_threads : MSCCLPP_DEV_MAX_THREADS;
-    const uint64_t units = run->chunk * plan->program.max_chunks / MSCCLPP_DEV_UNIT;
-    const uint64_t enough_threads = (units > FEWEST_THREADS ? units : FEWEST_THREADS) + WARP - 1;
+    const uint64_t units = run->chunk_bytes * plan->program.max_chunks / MSCCLPP_DEV_UNIT;
+    const uint64_t enough_threads = (units > BLOCK_THREADS_MIN ? units : BLOCK_THREADS_MIN) + WARP_THREADS - 1;
     const bool is_wide = units > (uint64_t)MSCCLPP_DEV_PLAN_NARROW_UNITS * narrow_threads;
     const uint32_t threads = plan->file->plan->threads;
     const uint32_t max_threads = threads < MSCCLPP_DEV_MAX_THREADS ? threads : MSCCLPP_DEV_MAX_THREADS;
 
     launch->kernel = is_wide ? MSCCLPP_KERNEL_PLAN_WIDE : MSCCLPP_KERNEL_PLAN;
     launch->nthreads = on_twin                        ? twin_threads
-                       : enough_threads < max_threads ? (uint32_t)(enough_threads / WARP * WARP)
+                       : enough_threads < max_threads ? (uint32_t)(enough_threads / WARP_THREADS * WARP_THREADS)
                                                       : max_threads;
 }
 
@@ -186,7 +190,7 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
         args->bases[MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_INPUT] = (char *)(uintptr_t)run->peer_in[rank];
         args->bases[MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_OUTPUT] = run->peer_out[rank];
     }
-    args->chunk = run->chunk;
+    args->chunk = run->chunk_bytes;
     args->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(args, stride, bytes);
     args->stride = stride;
     /*
@@ -202,7 +206,7 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
     mscclpp_debug("%s: %s call %llu: %s, %llu bytes, type %u, op %u, chunks of %llu bytes, %u blocks of %u threads%s%s",
                   team->group.oob.label, team->group.collective, (unsigned long long)run->call->call, plan->file->label,
                   (unsigned long long)run->call->bytes, args->common.dtype, args->common.op,
-                  (unsigned long long)run->chunk, launch.nblocks, launch.nthreads,
+                  (unsigned long long)run->chunk_bytes, launch.nblocks, launch.nthreads,
                   run->goes_apart ? ", by memory of its own" : "", run->app_stream != NULL ? ", queued" : "");
     return team->fabric != NULL ? launch_on_nodes(run, &launch)
                                 : mscclpp_runner_launch(&team->runner, run->app_stream, &launch, plan->file->label);
@@ -247,9 +251,9 @@ static mscclpp_status_t run_apart(plan_run_t *run)
         in_offset = room->in;
         out_offset = definition->in_place ? room->in : room->out;
         if (definition->in_place && run->collective == MSCCLPP_PLAN_ALLGATHER) {
-            in_offset += (uint64_t)rank * run->padded;
+            in_offset += (uint64_t)rank * run->padded_bytes;
         } else if (definition->in_place && run->collective == MSCCLPP_PLAN_REDUCESCATTER) {
-            out_offset += (uint64_t)rank * run->padded;
+            out_offset += (uint64_t)rank * run->padded_bytes;
         }
         run->peer_in[rank] = mscclpp_plans_place(room, rank, in_offset);
         run->peer_out[rank] = mscclpp_plans_place(room, rank, out_offset);
@@ -258,16 +262,16 @@ static mscclpp_status_t run_apart(plan_run_t *run)
     run->out = run->peer_out[team->group.oob.rank];
     status = ensure_stream(run);
     if (status == MSCCLPP_OK) {
-        status = copy_blocks(run, run->in, run->padded, call->in, call->stride, run->in_blocks);
+        status = copy_blocks(run, run->in, run->padded_bytes, call->in, call->stride, run->in_blocks);
     }
     if (status == MSCCLPP_OK) {
-        status = meet_and_launch(run, run->padded, run->padded);
+        status = meet_and_launch(run, run->padded_bytes, run->padded_bytes);
     }
     if (status == MSCCLPP_OK) {
         status = ensure_stream(run);
     }
     if (status == MSCCLPP_OK) {
-        status = copy_blocks(run, call->out, call->stride, run->out, run->padded, run->out_blocks);
+        status = copy_blocks(run, call->out, call->stride, run->out, run->padded_bytes, run->out_blocks);
     }
     return status == MSCCLPP_OK && run->app_stream == NULL ? mscclpp_runner_await_stream(&team->runner) : status;
 }
@@ -284,7 +288,7 @@ static mscclpp_status_t serve_apart(plan_run_t *run, bool *served_p)
     if (!is_dense(run)) {
         return MSCCLPP_OK; /* copies would overwrite the padding within elements */
     }
-    status = mscclpp_plans_make_room(run->team, run->plan, run->chunk, true, run->call->bytes, served_p);
+    status = mscclpp_plans_make_room(run->team, run->plan, run->chunk_bytes, true, run->call->bytes, served_p);
     return status == MSCCLPP_OK && *served_p ? run_apart(run) : status;
 }
 
@@ -302,11 +306,11 @@ static bool works_in_place(const plan_run_t *run)
 }
 
 /*
- * Copies the input if the plan would overwrite it, or works in place and the call does not. *cannot_share_p becomes
- * true if peers must not use this rank's buffers. Ranks may differ in this, so the caller lets all ranks vote on
- * whether to continue this way.
+ * Sets the memory that the plan works on. Copies the input if the plan would overwrite it, or if the plan works in
+ * place and the call does not. *cannot_share_p becomes true if peers must not use this rank's buffers. The result may
+ * differ between ranks, so all ranks vote afterwards on whether they use one another's buffers.
  */
-static mscclpp_status_t find_buffers(plan_run_t *run, bool *cannot_share_p)
+static mscclpp_status_t prepare_buffers(plan_run_t *run, bool *cannot_share_p)
 {
     const mscclpp_plan_file_t *file = run->plan->file;
     const mscclpp_by_plan_t *call = run->call;
@@ -343,15 +347,17 @@ static mscclpp_status_t find_buffers(plan_run_t *run, bool *cannot_share_p)
 }
 
 /*
- * Returns true if the plan can never work on the call's buffers. This is so between nodes, where proxies reach only the
- * plan's own memory; if an operation extends past the end of a block that whole chunks do not fill; and for a
- * reduce-scatter in place, because of the place where MPI has the result (works_in_place). Equal on all ranks.
+ * Returns true if the plan can never work on the call's buffers. Equal on all ranks. There are three cases:
+ *
+ * - Between nodes, proxies reach only the plan's own memory.
+ * - An operation extends past the end of a block that whole chunks do not fill.
+ * - In a reduce-scatter in place, MPI and the plan have the result in different places (works_in_place).
  */
 static bool is_always_apart(const plan_run_t *run)
 {
     const mscclpp_plan_file_t *file = run->plan->file;
 
-    return run->team->fabric != NULL || (file->needs_whole_chunks && run->padded != run->call->stride) ||
+    return run->team->fabric != NULL || (file->needs_whole_chunks && run->padded_bytes != run->call->stride) ||
            (file->plan->in_place && run->collective == MSCCLPP_PLAN_REDUCESCATTER);
 }
 
@@ -364,31 +370,31 @@ static mscclpp_status_t serve(plan_run_t *run, bool *served_p)
 {
     const mscclpp_plan_file_t *file = run->plan->file;
     mscclpp_team_t *team = run->team;
-    bool cannot_share = false, mapped = false;
+    bool cannot_share = false, is_mapped = false;
     mscclpp_status_t status;
 
     if (run->call->early && team->fabric != NULL && is_dense(run) &&
-        mscclpp_plans_has_room(team, run->plan, run->chunk, true)) {
+        mscclpp_plans_has_room(team, run->plan, run->chunk_bytes, true)) {
         /*
          * The memory exists already, so mscclpp_plans_make_room could only let the hosts meet because the size of
          * chunks has changed. The ranks of an early call meet before their kernels start anyway.
          */
         *served_p = true;
-        run->plan->chunk = run->chunk;
+        run->plan->chunk = run->chunk_bytes;
         return run_apart(run);
     }
     if (is_always_apart(run)) {
         return serve_apart(run, served_p);
     }
-    status = mscclpp_plans_make_room(team, run->plan, run->chunk, false, run->call->bytes, served_p);
+    status = mscclpp_plans_make_room(team, run->plan, run->chunk_bytes, false, run->call->bytes, served_p);
     if (status != MSCCLPP_OK || !*served_p) {
         return status;
     }
-    status = find_buffers(run, &cannot_share);
+    status = prepare_buffers(run, &cannot_share);
     if (status == MSCCLPP_OK && file->shares_buffers) {
         status = mscclpp_runner_exchange(&team->runner, run->in, run->out, run->call->bytes, !cannot_share,
-                                         run->peer_in, run->peer_out, &mapped);
-        if (status == MSCCLPP_OK && !mapped) {
+                                         run->peer_in, run->peer_out, &is_mapped);
+        if (status == MSCCLPP_OK && !is_mapped) {
             return serve_apart(run, served_p);
         }
     }
@@ -414,9 +420,9 @@ static plan_run_t describe(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 
     run.in_blocks = mscclpp_plans_blocks(team, call->plan, MSCCLPP_PLAN_INPUT);
     run.out_blocks = mscclpp_plans_blocks(team, call->plan, MSCCLPP_PLAN_OUTPUT);
-    run.chunk = (call->stride + file->chunks - 1) / file->chunks;
-    run.chunk = (run.chunk + file->unit - 1) / file->unit * file->unit;
-    run.padded = run.chunk * file->chunks;
+    run.chunk_bytes = (call->stride + file->chunks - 1) / file->chunks;
+    run.chunk_bytes = (run.chunk_bytes + file->unit - 1) / file->unit * file->unit;
+    run.padded_bytes = run.chunk_bytes * file->chunks;
     return run;
 }
 
@@ -425,7 +431,7 @@ mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_
     const plan_run_t run = describe(team, call);
     bool has_memory; /* not needed: without memory, later calls are served without the plan */
     mscclpp_status_t status =
-        mscclpp_plans_make_room(team, run.plan, run.chunk, is_always_apart(&run), call->bytes, &has_memory);
+        mscclpp_plans_make_room(team, run.plan, run.chunk_bytes, is_always_apart(&run), call->bytes, &has_memory);
 
     mscclpp_runner_give_stream(&team->runner);
     return status;
@@ -451,8 +457,8 @@ static bool is_queued_directly(const plan_run_t *run)
     const mscclpp_plan_file_t *file = run->plan->file;
 
     return !file->shares_buffers && !is_always_apart(run) &&
-           (file->plan->in_place || (!run->call->said_in_place && !file->writes_input) ||
-            (run->padded == run->call->stride && is_dense(run) && works_in_place(run)));
+           (file->plan->in_place || (!run->call->passed_in_place && !file->writes_input) ||
+            (run->padded_bytes == run->call->stride && is_dense(run) && works_in_place(run)));
 }
 
 bool mscclpp_by_plan_can_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
@@ -463,7 +469,7 @@ bool mscclpp_by_plan_can_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *
         return false;
     }
     run = describe(team, call);
-    return mscclpp_plans_can_queue(run.plan, run.chunk) && (is_queued_directly(&run) || is_dense(&run));
+    return mscclpp_plans_can_queue(run.plan, run.chunk_bytes) && (is_queued_directly(&run) || is_dense(&run));
 }
 
 /*
@@ -482,7 +488,7 @@ mscclpp_status_t mscclpp_by_plan_enqueue(mscclpp_team_t *team, const mscclpp_by_
     if (!is_queued_directly(&run)) {
         return run_apart(&run); /* mscclpp_by_plan_can_enqueue has checked the room and that elements have no padding */
     }
-    status = find_buffers(&run, &cannot_share);
+    status = prepare_buffers(&run, &cannot_share);
     run.peer_in[team->group.rank] = run.in;
     run.peer_out[team->group.rank] = run.out;
     return status == MSCCLPP_OK ? meet_and_launch(&run, call->stride, call->bytes) : status;

@@ -12,9 +12,9 @@ typedef struct {
     uint64_t stride; /* distance from the start of one block to the next, in bytes */
     mscclpp_dtype_t dtype;
     mscclpp_op_t op;
-    bool said_in_place; /* the call is in place, though `in` and `out` may differ on a rank that packs its data */
-    uint64_t call;      /* number of the call, for messages */
-    bool early;         /* the host does not wait for the call yet, as in mscclpp_allreduce_args_t */
+    bool passed_in_place; /* the call is in place, though `in` and `out` may differ on a rank that packs its data */
+    uint64_t call;        /* number of the call, for messages */
+    bool early;           /* the host does not wait for the call yet, as in mscclpp_allreduce_args_t */
 } mscclpp_by_plan_t;
 
 /*

@@ -16,6 +16,7 @@ mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count)
     return part;
 }
 
+/* Returns true if `sender` sends a block to `receiver` in a collective whose blocks have one size. */
 static bool sends(const mscclpp_coll_task_t *task, int sender, int receiver)
 {
     return MSCCLPP_DEV_COLL_SENDS(task->pattern, task->root, sender, receiver);

@@ -13,6 +13,7 @@ mscclpp_status_t mscclpp_coll_ensure_stream(mscclpp_coll_task_t *task)
     return status;
 }
 
+/* Copies in the order of the task's stream. */
 static mscclpp_status_t copy(const mscclpp_coll_task_t *task, void *to, const void *from, size_t size)
 {
     const mscclpp_gpu_ops_t *gpu = task->team->runner.gpu;
@@ -33,8 +34,8 @@ static bool is_recorded(const mscclpp_coll_task_t *task)
 }
 
 /*
- * Allocates in stream order, until mscclpp_coll_restore_buffers frees the memory. A recorded call takes the memory that
- * all calls in graphs share, since the graph outlives the call.
+ * Allocates device memory in stream order; mscclpp_coll_restore_buffers frees it. A recorded call takes the memory that
+ * all calls in graphs share, because the graph outlives the call.
  */
 static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, bool is_input, uint64_t bytes, void **stand_in_p)
 {
@@ -131,7 +132,7 @@ static bool may_overwrite(const mscclpp_coll_task_t *task)
  * all blocks have the same size, the kernel itself copies the result to its place in the end: each of its threads knows
  * when all peers have read the data there.
  */
-static mscclpp_status_t prepare_scattered(mscclpp_coll_task_t *task)
+static mscclpp_status_t prepare_reduce_scatter(mscclpp_coll_task_t *task)
 {
     mscclpp_status_t status;
 
@@ -166,11 +167,11 @@ mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
         task->in = args->in;
         return MSCCLPP_OK;
     }
-    task->swaps = args->said_in_place && task->pattern == MSCCLPP_DEV_ALLTOALL &&
+    task->swaps = args->passed_in_place && task->pattern == MSCCLPP_DEV_ALLTOALL &&
                   task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY && !task->by_plan;
     if (input_is_in_output && !task->by_plan && task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !task->out_far &&
         task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY) {
-        return prepare_scattered(task);
+        return prepare_reduce_scatter(task);
     }
     overwrites = may_overwrite(task);
     /* If the operation is in place: whether it needs a copy of its input, or a stand-in for its output. */
@@ -226,12 +227,12 @@ mscclpp_status_t mscclpp_coll_stop_mapping(mscclpp_coll_task_t *task)
 }
 
 /*
- * Copies the result to the user's output, and waits for the copies unless the call is queued. Copies only the blocks,
- * because the bytes between them must not change.
+ * Copies the result from its stand-in to the user's output, and waits for the copies unless the call is queued. Copies
+ * only the blocks, because the bytes between them must not change.
  */
-static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
+static mscclpp_status_t copy_back(mscclpp_coll_task_t *task)
 {
-    char *home = task->args->out;
+    char *user_output = task->args->out;
     mscclpp_status_t status = MSCCLPP_OK;
     int peer;
 
@@ -243,13 +244,13 @@ static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
     if (MSCCLPP_DEV_COMBINES(task->pattern)) {
         const uint64_t bytes = mscclpp_coll_result_bytes(task);
 
-        status = bytes > 0 ? copy(task, home, task->out_stand_in, bytes) : MSCCLPP_OK;
+        status = bytes > 0 ? copy(task, user_output, task->out_stand_in, bytes) : MSCCLPP_OK;
     }
     for (peer = 0; peer < task->ranks && status == MSCCLPP_OK && !MSCCLPP_DEV_COMBINES(task->pattern); ++peer) {
         const mscclpp_dev_block_t block = mscclpp_coll_recv_block(task, peer);
 
         if (block.bytes > 0 && !(peer == task->rank && task->in_place)) {
-            status = copy(task, home + block.offset, (char *)task->out_stand_in + block.offset, block.bytes);
+            status = copy(task, user_output + block.offset, (char *)task->out_stand_in + block.offset, block.bytes);
         }
     }
     return status == MSCCLPP_OK ? await_output(task) : status;
@@ -276,7 +277,7 @@ mscclpp_status_t mscclpp_coll_restore_buffers(mscclpp_coll_task_t *task, mscclpp
     }
     if (task->out_stand_in != NULL) {
         if (status == MSCCLPP_OK) {
-            status = copy_home(task);
+            status = copy_back(task);
         }
         free_stand_in(task, task->out_stand_in);
     }

@@ -8,8 +8,8 @@ bool mscclpp_coll_is_early(const mscclpp_coll_task_t *task)
 }
 
 /* Early and queued calls map buffers only if `may_map` says so. */
-mscclpp_status_t mscclpp_coll_try(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map,
-                                  mscclpp_coll_choice_t *choice_p)
+mscclpp_status_t mscclpp_coll_try_choice(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input,
+                                         bool can_map, mscclpp_coll_choice_t *choice_p)
 {
     return mscclpp_coll_select(input, task->args->coll, task->largest, task->args->varied,
                                can_map && ((!mscclpp_coll_is_early(task) && !task->queued) || task->may_map), choice_p);
@@ -17,7 +17,7 @@ mscclpp_status_t mscclpp_coll_try(const mscclpp_coll_task_t *task, const mscclpp
 
 mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map)
 {
-    return mscclpp_coll_try(task, input, can_map, &task->choice);
+    return mscclpp_coll_try_choice(task, input, can_map, &task->choice);
 }
 
 /* Returns true if a call between nodes takes one turn or, if `in_windows`, one in each window. Chooses on trial. */
@@ -25,7 +25,7 @@ static bool takes_one_turn(const mscclpp_coll_task_t *task, const mscclpp_select
 {
     mscclpp_coll_choice_t choice = task->choice;
 
-    return mscclpp_coll_try(task, input, true, &choice) == MSCCLPP_OK &&
+    return mscclpp_coll_try_choice(task, input, true, &choice) == MSCCLPP_OK &&
            (in_windows || choice.exchange != MSCCLPP_DEV_NODES_WINDOWS) &&
            (choice.epochs != 0 || task->largest <= choice.tile);
 }
@@ -34,10 +34,10 @@ static bool takes_one_turn(const mscclpp_coll_task_t *task, const mscclpp_select
  * Returns true if the call is worth a larger scratch.
  *
  * - On one node: the scratch is too small for the call, which would go through the larger one, not mapped buffers.
- * - Over several nodes: the call takes several turns, of which a larger scratch may spare some. *fully_p then says that
- *   the middle size is not available, or that the call would take several turns with it, too.
+ * - Over several nodes: the call takes several turns, of which a larger scratch may spare some. *to_full_size_p then
+ * says that the middle size is not available, or that the call would take several turns with it, too.
  */
-static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool *fully_p)
+static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool *to_full_size_p)
 {
     const mscclpp_team_t *team = task->team;
     const bool has_middle = mscclpp_team_has_middle(team, task->largest);
@@ -45,14 +45,14 @@ static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_
     mscclpp_coll_choice_t choice;
     mscclpp_layout_t layout;
 
-    *fully_p = false;
+    *to_full_size_p = false;
     if (team->fabric != NULL) {
         if (team->full_size == 0 || takes_one_turn(task, input, false)) {
             return false;
         }
         later = *input;
         mscclpp_team_describe_grown(team, has_middle, &layout, &later);
-        *fully_p = !has_middle || !takes_one_turn(task, &later, true);
+        *to_full_size_p = !has_middle || !takes_one_turn(task, &later, true);
         return !takes_one_turn(task, input, true) || takes_one_turn(task, &later, false);
     }
     if (!mscclpp_team_wants_more(team, task->largest, false)) {
@@ -60,17 +60,17 @@ static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_
     }
     later = *input;
     mscclpp_team_describe_grown(team, has_middle, &layout, &later);
-    return mscclpp_coll_try(task, &later, true, &choice) != MSCCLPP_OK || !mscclpp_coll_maps(&choice);
+    return mscclpp_coll_try_choice(task, &later, true, &choice) != MSCCLPP_OK || !mscclpp_coll_maps_buffers(&choice);
 }
 
 mscclpp_status_t mscclpp_coll_grow(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input, bool *has_grown_p)
 {
-    bool fully;
+    bool to_full_size;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    *has_grown_p = wants_scratch(task, input, &fully);
+    *has_grown_p = wants_scratch(task, input, &to_full_size);
     if (*has_grown_p) {
-        status = mscclpp_team_grow(task->team, task->largest, fully);
+        status = mscclpp_team_grow(task->team, task->largest, to_full_size);
         if (task->team->fabric != NULL) {
             mscclpp_fabric_describe(task->team->fabric, input);
         }

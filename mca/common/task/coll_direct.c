@@ -71,7 +71,8 @@ static void fill_swaps(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
 static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
-    const int index = team->group.rank - (team->group.rank > task->root); /* this rank's among those but the root */
+    const int part_index =
+        team->group.rank - (team->group.rank > task->root); /* this rank's among those but the root */
     mscclpp_dev_block_t part;
     int rank;
 
@@ -88,7 +89,7 @@ static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
     if (team->group.rank == task->root) {
         return;
     }
-    part = mscclpp_coll_part(task->bytes, index, team->group.size - 1);
+    part = mscclpp_coll_part(task->bytes, part_index, team->group.size - 1);
     direct->common.bytes = part.bytes;
     /* The root shares its input in place of an output. */
     direct->from[0] = task->peer_out[task->root] + part.offset;
@@ -133,20 +134,20 @@ static void fill_combined(const mscclpp_coll_task_t *task, mscclpp_dev_direct_ar
 static void fill_reduce_scatter(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
-    const mscclpp_dev_block_t own = mscclpp_coll_send_block(task, team->group.rank);
+    const mscclpp_dev_block_t own_block = mscclpp_coll_send_block(task, team->group.rank);
     int rank;
 
     direct->mode = MSCCLPP_DEV_DIRECT_REDUCE;
-    direct->common.bytes = own.bytes;
+    direct->common.bytes = own_block.bytes;
     direct->count = 1;
     direct->to[0] = task->out;
     direct->home = task->home;
     for (rank = 0; rank < team->group.size; ++rank) {
-        direct->from[rank] = task->peer_in[rank] + own.offset;
+        direct->from[rank] = task->peer_in[rank] + own_block.offset;
     }
 }
 
-/* Swaps blocks only for an all-to-all in place. */
+/* Dispatches by pattern. Only an all-to-all in place swaps blocks (`swaps`). */
 void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     direct->count = 0;

@@ -17,26 +17,26 @@
 #include "mca/common/task/coll_task.h"
 
 /*
- * The most streams of a call. More copies than streams share them. On the twin each stream is a thread, so there are
- * fewer.
+ * The maximum number of streams of a call. If there are more copies, several share a stream. On the twin each stream is
+ * a thread, so there are fewer.
  */
-#define STREAMS 8
-#define TWIN_STREAMS 2
+#define MAX_STREAMS 8
+#define TWIN_MAX_STREAMS 2
 
 /* Seconds that copies in flight get to end after a failure. After that the team is stuck: its buffers stay in use. */
-#define SETTLE_TIME 10.0
+#define SETTLE_SECONDS 10.0
 
 /*
  * Bytes of a broadcast's pieces. A rank passes one piece on while it reads the next. Pieces are small enough that the
  * first and the last one add little time, and large enough that engines move them at their full rate.
  */
-#define PIECE ((uint64_t)4 << 20)
+#define PIECE_BYTES ((uint64_t)4 << 20)
 
 /* The copies of one call. */
 typedef struct {
     mscclpp_coll_task_t *task;
-    mscclpp_gpu_stream_t *streams[STREAMS]; /* lent to the call until give_streams */
-    int count;                              /* of streams */
+    mscclpp_gpu_stream_t *streams[MAX_STREAMS]; /* lent to the call until give_streams */
+    int count;                                  /* of streams */
 } engines_t;
 
 /*
@@ -46,7 +46,7 @@ typedef struct {
 static mscclpp_status_t take_streams(engines_t *engines, int wanted)
 {
     const mscclpp_team_t *team = engines->task->team;
-    const int limit = team->group.on_twin ? TWIN_STREAMS : STREAMS;
+    const int limit = team->group.on_twin ? TWIN_MAX_STREAMS : MAX_STREAMS;
     mscclpp_status_t status = MSCCLPP_OK;
 
     engines->count = 0;
@@ -96,20 +96,20 @@ static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct
     const mscclpp_coll_task_t *task = engines->task;
     const mscclpp_team_t *team = task->team;
     const uint64_t bytes = direct->common.bytes;
-    const int index = team->group.rank - (team->group.rank > task->root); /* among all ranks but the root */
-    mscclpp_status_t status = take_streams(engines, (int)((bytes + PIECE - 1) / PIECE));
+    const int own_index = team->group.rank - (team->group.rank > task->root); /* among all ranks but the root */
+    mscclpp_status_t status = take_streams(engines, (int)((bytes + PIECE_BYTES - 1) / PIECE_BYTES));
     uint64_t begin;
     uint32_t i;
 
-    for (begin = 0; begin < bytes && status == MSCCLPP_OK; begin += PIECE) {
-        const uint64_t size = bytes - begin < PIECE ? bytes - begin : PIECE;
-        mscclpp_gpu_stream_t *stream = engines->streams[begin / PIECE % (uint64_t)engines->count];
-        char *arrived = direct->to[index] + begin;
+    for (begin = 0; begin < bytes && status == MSCCLPP_OK; begin += PIECE_BYTES) {
+        const uint64_t size = bytes - begin < PIECE_BYTES ? bytes - begin : PIECE_BYTES;
+        mscclpp_gpu_stream_t *stream = engines->streams[begin / PIECE_BYTES % (uint64_t)engines->count];
+        char *arrived = direct->to[own_index] + begin;
 
         status = team->runner.gpu->put(stream, arrived, direct->from[0] + begin, size);
         for (i = 1; i < direct->count && status == MSCCLPP_OK; ++i) {
-            status =
-                team->runner.gpu->put(stream, direct->to[((uint32_t)index + i) % direct->count] + begin, arrived, size);
+            status = team->runner.gpu->put(stream, direct->to[((uint32_t)own_index + i) % direct->count] + begin,
+                                           arrived, size);
         }
     }
     return status;
@@ -138,12 +138,12 @@ static mscclpp_status_t await_copies(const engines_t *engines)
 
 /*
  * Waits, after a failure, for copies in progress, because buffers must not be freed or unmapped while an engine uses
- * them. If a copy fails or does not end within SETTLE_TIME, marks the team as stuck, so that its buffers are kept.
+ * them. If a copy fails or does not end within SETTLE_SECONDS, marks the team as stuck, so that its buffers are kept.
  */
 static void settle_copies(const engines_t *engines)
 {
     mscclpp_team_t *team = engines->task->team;
-    const double deadline = mscclpp_now() + SETTLE_TIME;
+    const double deadline = mscclpp_now() + SETTLE_SECONDS;
     mscclpp_status_t status = MSCCLPP_OK;
     int i;
 

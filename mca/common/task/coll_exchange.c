@@ -8,10 +8,10 @@
 #include "mca/common/run/known.h"
 #include "mca/common/task/coll_task.h"
 
-mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what)
+mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *event_name)
 {
     (void)mscclpp_group_begin_exchange(&task->team->group);
-    return mscclpp_group_meet_exchange(&task->team->group, what, task->largest);
+    return mscclpp_group_meet_exchange(&task->team->group, event_name, task->largest);
 }
 
 /*
@@ -39,8 +39,8 @@ static mscclpp_status_t agree_between_nodes(mscclpp_coll_task_t *task)
 }
 
 /*
- * Agrees by one exchange on the largest block, and on whether all ranks can move blocks with holes without packing. The
- * latter is used only if some rank's blocks really have holes.
+ * Agrees by one exchange on two things: the size of the largest block, and whether all ranks can move blocks with holes
+ * without packing. `strided` is set only if some rank has blocks with holes.
  */
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
 {
@@ -77,8 +77,8 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
 }
 
 /*
- * Returns the input if peers read it, else NULL. If no block has a byte in the buffer, the result is NULL, too: its
- * address may then be of any kind of memory, or of none.
+ * Returns the input if peers read it, and NULL otherwise. Returns NULL, too, if all blocks are empty: the address of
+ * the input may then be invalid.
  */
 static const void *shared_in(const mscclpp_coll_task_t *task)
 {
@@ -120,31 +120,31 @@ static void write_places(const mscclpp_coll_task_t *task, mscclpp_dev_runs_t *pl
 
 /*
  * Publishes the handles of this rank's buffers for its peers. If blocks differ in size, also writes where each peer's
- * block belongs in the output, since only the receiver knows. Waits until all ranks have done so. If `willing` is
+ * block belongs in the output, since only the receiver knows. Waits until all ranks have done so. If `is_willing` is
  * false, exports nothing, and so no rank maps any buffer.
  */
-static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task, bool willing)
+static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task, bool is_willing)
 {
     mscclpp_team_t *team = task->team;
-    mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(&team->group);
+    mscclpp_board_buffers_t *own_buffers = mscclpp_group_begin_exchange(&team->group);
     const void *in = shared_in(task);
     void *out = shared_out(task);
     /*
      * In a swap, the output must also contain the input. On a rank that packs its data, it does not, so nothing is
      * exported.
      */
-    bool exportable = willing && !(task->swaps && mscclpp_coll_packs(task));
+    bool is_exportable = is_willing && !(task->swaps && mscclpp_coll_packs(task));
 
-    mine->has_in = in != NULL;
-    mine->has_out = out != NULL;
-    mine->in_place = 0;
-    if (in != NULL && exportable) {
-        exportable = team->runner.gpu->export_memory(in, &mine->in) == MSCCLPP_OK;
+    own_buffers->has_in = in != NULL;
+    own_buffers->has_out = out != NULL;
+    own_buffers->in_place = 0;
+    if (in != NULL && is_exportable) {
+        is_exportable = team->runner.gpu->export_memory(in, &own_buffers->in) == MSCCLPP_OK;
     }
-    if (out != NULL && exportable) {
-        exportable = team->runner.gpu->export_memory(out, &mine->out) == MSCCLPP_OK;
+    if (out != NULL && is_exportable) {
+        is_exportable = team->runner.gpu->export_memory(out, &own_buffers->out) == MSCCLPP_OK;
     }
-    mine->exportable = exportable;
+    own_buffers->exportable = is_exportable;
     if (has_places(task)) {
         write_places(
             task, mscclpp_board_places(team->group.board, team->group.size, team->group.exchanges, team->group.rank));
@@ -153,10 +153,10 @@ static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task, bool willing
 }
 
 /* Maps the buffers of one rank. The caller has to give back the mappings in `mappings`, also after an error. */
-static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_mapping_t **mappings, int *count)
+static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_mapping_t **mappings, int *count_p)
 {
     mscclpp_team_t *team = task->team;
-    const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
+    const mscclpp_board_buffers_t *rank_buffers = mscclpp_group_exchanged(&team->group, rank);
     mscclpp_status_t status = MSCCLPP_OK;
 
     task->peer_in[rank] = NULL;
@@ -166,19 +166,19 @@ static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_ma
         task->peer_out[rank] = shared_out(task);
         return MSCCLPP_OK;
     }
-    if (theirs->has_in != 0) {
-        status = mscclpp_runner_map_buffer(&team->runner, &theirs->in, mappings, count, &task->peer_in[rank]);
+    if (rank_buffers->has_in != 0) {
+        status = mscclpp_runner_map_buffer(&team->runner, &rank_buffers->in, mappings, count_p, &task->peer_in[rank]);
     }
-    if (status == MSCCLPP_OK && theirs->has_out != 0) {
-        status = mscclpp_runner_map_buffer(&team->runner, &theirs->out, mappings, count, &task->peer_out[rank]);
+    if (status == MSCCLPP_OK && rank_buffers->has_out != 0) {
+        status = mscclpp_runner_map_buffer(&team->runner, &rank_buffers->out, mappings, count_p, &task->peer_out[rank]);
     }
     return status;
 }
 
 /*
- * Returns where this rank's block belongs in the output of a peer. If it is the only block there, that is the start.
- * Otherwise, if blocks differ in size, it is the place that the peer has published with its buffers. If all blocks have
- * one size, it follows from the number of this rank.
+ * Returns where this rank's block belongs in the output of a peer. The only block of an output is at its start. If
+ * blocks differ in size, the peer has published the place with its buffers. If all blocks have one size, the place
+ * follows from the number of this rank.
  */
 static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
 {
@@ -200,66 +200,70 @@ static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
 }
 
 /*
- * Exchanges the handles, maps the peers' buffers, and votes on the result. If any rank was not `willing`, or could not
- * export or map a buffer, *mapped_p is false on all ranks, which is not an error. After an error of the first exchange,
- * *mapped_p is not set.
+ * Exchanges the handles, maps the peers' buffers, and votes on the result. If any rank was not willing, or could
+ * not export or map a buffer, *mapped_p is false on all ranks, which is not an error. After an error of the first
+ * exchange, *mapped_p is not set.
  */
-static mscclpp_status_t exchange_now(mscclpp_coll_task_t *task, bool willing, bool *mapped_p)
+static mscclpp_status_t exchange_now(mscclpp_coll_task_t *task, bool is_willing, bool *mapped_p)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_status_t map_status = MSCCLPP_OK, status = exchange_handles(task, willing);
-    bool all_exportable = true, own_mapped, all_mapped = false;
+    mscclpp_status_t map_status = MSCCLPP_OK, status = exchange_handles(task, is_willing);
+    bool are_all_exportable = true, has_mapped_all, have_all_mapped = false;
     int rank, count = 0;
 
     if (status != MSCCLPP_OK) {
         return status;
     }
     for (rank = 0; rank < team->group.size; ++rank) {
-        all_exportable = all_exportable && mscclpp_group_exchanged(&team->group, rank)->exportable != 0;
+        are_all_exportable = are_all_exportable && mscclpp_group_exchanged(&team->group, rank)->exportable != 0;
     }
-    for (rank = 0; rank < team->group.size && all_exportable && map_status == MSCCLPP_OK; ++rank) {
+    for (rank = 0; rank < team->group.size && are_all_exportable && map_status == MSCCLPP_OK; ++rank) {
         map_status = map_rank(task, rank, mappings, &count);
         task->place[rank] = find_place(task, rank);
     }
-    own_mapped = all_exportable && map_status == MSCCLPP_OK && mscclpp_runner_reserve_holds(&team->runner, count);
+    has_mapped_all =
+        are_all_exportable && map_status == MSCCLPP_OK && mscclpp_runner_reserve_holds(&team->runner, count);
     /* All ranks vote, even if they could not map a buffer, so that all of them use the same algorithm. */
-    status = mscclpp_group_end_exchange(&team->group, "vote on mapped buffers", task->largest, own_mapped, &all_mapped);
-    if (status == MSCCLPP_OK && all_mapped) {
+    status = mscclpp_group_end_exchange(&team->group, "vote on mapped buffers", task->largest, has_mapped_all,
+                                        &have_all_mapped);
+    if (status == MSCCLPP_OK && have_all_mapped) {
         mscclpp_runner_hold_mappings(&team->runner, mappings, count);
     } else { /* no rank uses its mappings, so these are given back at once */
         while (count > 0) {
             mscclpp_mapping_put(mappings[--count]);
         }
     }
-    *mapped_p = all_mapped;
+    *mapped_p = have_all_mapped;
     return status;
 }
 
 /*
  * Maps the buffers of an early call. Uses mappings of earlier calls if all ranks know the buffers; otherwise exchanges
- * the buffers now. Always exchanges them if blocks differ in size, because only the receiver knows the places of such
- * blocks. Starts of a persistent request are the exception, because the request has a team of its own.
+ * the buffers now. If blocks differ in size, always exchanges them, because only the receiver knows the places of such
+ * blocks. Starts of a persistent request need no exchange even then, because the request has a team of its own, and its
+ * blocks keep their places.
  */
 static mscclpp_status_t exchange_early(mscclpp_coll_task_t *task, bool *mapped_p)
 {
     mscclpp_runner_t *runner = &task->team->runner;
     const void *in = shared_in(task);
     void *out = shared_out(task);
-    mscclpp_known_buffers_t known;
+    mscclpp_known_buffers_t known_buffers;
     mscclpp_status_t status = MSCCLPP_OK;
     int rank;
 
     if (!task->args->varied || task->args->repeated) {
-        status = mscclpp_runner_meet_known(runner, in, out, task->largest,
-                                           task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY, &known, &task->met);
+        status =
+            mscclpp_runner_meet_known(runner, in, out, task->largest, task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY,
+                                      &known_buffers, &task->has_met);
     } else {
         mscclpp_group_open_fiber(runner->group, task->largest);
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (!task->met) {
+    if (!task->has_met) {
         status = exchange_now(task, true, mapped_p);
         if (status == MSCCLPP_OK) {
             mscclpp_runner_note_exchange(runner, *mapped_p, in, out, task->place);
@@ -267,9 +271,9 @@ static mscclpp_status_t exchange_early(mscclpp_coll_task_t *task, bool *mapped_p
         return status;
     }
     for (rank = 0; rank < runner->group->size; ++rank) {
-        task->peer_in[rank] = (char *)(uintptr_t)known.in[rank];
-        task->peer_out[rank] = known.out[rank];
-        task->place[rank] = task->args->varied ? known.place[rank] : find_place(task, rank);
+        task->peer_in[rank] = (char *)(uintptr_t)known_buffers.in[rank];
+        task->peer_out[rank] = known_buffers.out[rank];
+        task->place[rank] = task->args->varied ? known_buffers.place[rank] : find_place(task, rank);
     }
     *mapped_p = true;
     return MSCCLPP_OK;
@@ -281,13 +285,13 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
 }
 
 /* The mappings are held until the first start takes them. */
-mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool willing)
+mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool is_willing)
 {
     mscclpp_runner_t *runner = &task->team->runner;
-    bool mapped = false;
-    mscclpp_status_t status = exchange_now(task, willing, &mapped);
+    bool is_mapped = false;
+    mscclpp_status_t status = exchange_now(task, is_willing, &is_mapped);
 
-    if (status == MSCCLPP_OK && mapped) {
+    if (status == MSCCLPP_OK && is_mapped) {
         mscclpp_runner_note_exchange(runner, true, shared_in(task), shared_out(task), task->place);
         mscclpp_runner_keep_mappings(runner, false);
     }
@@ -299,34 +303,35 @@ mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool wil
  * Without the vote, a rank that comes after the deadline would find all sizes and believe that all ranks know them. The
  * arguments are complemented, as no buffers are exchanged: a rank that exchanges buffers then finds other arguments.
  */
-mscclpp_status_t mscclpp_coll_agree_size_by(mscclpp_coll_task_t *task)
+mscclpp_status_t mscclpp_coll_agree_size_by_deadline(mscclpp_coll_task_t *task)
 {
     mscclpp_group_t *group = &task->team->group;
     const double deadline = mscclpp_now() + mscclpp_group_exchange_patience(group);
-    mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(group);
+    mscclpp_board_buffers_t *own_buffers = mscclpp_group_begin_exchange(group);
     uint64_t largest = task->largest;
     mscclpp_status_t status;
-    bool all_met = false, all_same = false;
+    bool have_all_met = false, have_all_same = false;
     int rank;
 
-    mine->call_args = ~group->call_args;
-    mine->exportable = 0;
+    own_buffers->call_args = ~group->call_args;
+    own_buffers->exportable = 0;
     mscclpp_group_write_sizes(group, MSCCLPP_BOARD_SIZES(task->args->largest_block, MSCCLPP_BOARD_NO_RUNS));
-    status = mscclpp_group_meet_exchange_by(group, "exchange of sizes", largest, deadline, &all_met);
-    if (status == MSCCLPP_OK && all_met) {
+    status = mscclpp_group_meet_exchange_by_deadline(group, "exchange of sizes", largest, deadline, &have_all_met);
+    if (status == MSCCLPP_OK && have_all_met) {
         for (rank = 0; rank < group->size; ++rank) {
-            const uint64_t theirs = MSCCLPP_BOARD_LARGEST(mscclpp_group_exchanged_sizes(group, rank));
+            const uint64_t rank_largest = MSCCLPP_BOARD_LARGEST(mscclpp_group_exchanged_sizes(group, rank));
 
-            largest = theirs > largest ? theirs : largest;
+            largest = rank_largest > largest ? rank_largest : largest;
         }
-        status = mscclpp_group_end_exchange_by(group, "vote on sizes", largest, deadline,
-                                               mscclpp_group_all_pass_args(group, ~group->call_args), &all_same);
+        status = mscclpp_group_end_exchange_by_deadline(group, "vote on sizes", largest, deadline,
+                                                        mscclpp_group_all_pass_args(group, ~group->call_args),
+                                                        &have_all_same);
     }
     if (group->gave_up) {
         mscclpp_runner_report_gave_up(&task->team->runner);
     }
     /* Blocks that are all empty stay a call of unknown size, which has a kernel in any case. */
-    if (status == MSCCLPP_OK && all_same && largest > 0) {
+    if (status == MSCCLPP_OK && have_all_same && largest > 0) {
         task->largest = largest;
         task->knows_largest = true;
     }

@@ -94,7 +94,7 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, bool may_wait
 static bool may_map(const mscclpp_coll_task_t *task)
 {
     const mscclpp_team_t *team = task->team;
-    const bool needs_memory = task->args->said_in_place && task->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
+    const bool needs_memory = task->args->passed_in_place && task->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
 
     return team->fabric == NULL && team->group.size > 1 && team->protocol.zerocopy != 0 && !has_unknown_size(task) &&
            !needs_memory;
@@ -240,7 +240,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
     by_plan = describe_queued_by_plan(&task);
     has_plan = mscclpp_by_plan_can_enqueue(team, &by_plan);
     if (may_agree_on_size(&task)) {
-        status = mscclpp_coll_agree_size_by(&task);
+        status = mscclpp_coll_agree_size_by_deadline(&task);
         task.may_map = may_exchange(&task) && may_map(&task);
     }
     if (status == MSCCLPP_OK && !has_plan) {

@@ -42,7 +42,7 @@ typedef struct {
     mscclpp_gpu_stream_t *stream;  /* stream of the team, NULL until needed; in a queued call, of the application */
     bool queued;                   /* the host does not wait for the call */
     bool may_map;             /* in a queued or early call: its kernel may use mapped buffers; equal on all ranks */
-    bool met;                 /* the ranks have met for the launch, and it must follow at once; equal on all ranks */
+    bool has_met;             /* the ranks have met for the launch, and it must follow at once; equal on all ranks */
     mscclpp_mapped_t *mapped; /* in a queued call: the buffers of all ranks; NULL: not mapped */
     mscclpp_coll_choice_t choice;
 
@@ -75,22 +75,22 @@ mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task);
 bool mscclpp_coll_is_early(const mscclpp_coll_task_t *task);
 
 /*
- * Choose the algorithm and its grid. `can_map`: as far as the peers are concerned. mscclpp_coll_try leaves the task as
- * it is.
+ * Choose the algorithm and its grid. `can_map`: as far as the peers are concerned. mscclpp_coll_try_choice leaves the
+ * task as it is.
  */
 mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map);
-mscclpp_status_t mscclpp_coll_try(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map,
-                                  mscclpp_coll_choice_t *choice_p);
+mscclpp_status_t mscclpp_coll_try_choice(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input,
+                                         bool can_map, mscclpp_coll_choice_t *choice_p);
 
 /* Return true if the algorithm, or the chosen one, accesses the buffers of peers. */
-static inline bool mscclpp_coll_maps(const mscclpp_coll_choice_t *choice)
+static inline bool mscclpp_coll_maps_buffers(const mscclpp_coll_choice_t *choice)
 {
     return choice->algo == MSCCLPP_COLL_BY_ZEROCOPY || choice->algo == MSCCLPP_COLL_BY_ENGINES;
 }
 
 static inline bool mscclpp_coll_needs_mapping(const mscclpp_coll_task_t *task)
 {
-    return mscclpp_coll_maps(&task->choice);
+    return mscclpp_coll_maps_buffers(&task->choice);
 }
 
 /*
@@ -130,20 +130,21 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
  * ranks capture different calls, or if one does not come within some seconds. After that group->gave_up is set. The
  * status is an error only if a rank has failed.
  */
-mscclpp_status_t mscclpp_coll_agree_size_by(mscclpp_coll_task_t *task);
+mscclpp_status_t mscclpp_coll_agree_size_by_deadline(mscclpp_coll_task_t *task);
 
 /*
  * Maps the peers' buffers and sets `peer_in`, `peer_out` and `place`. Collective. *mapped_p is equal on all ranks. It
  * is false if any buffer cannot be mapped. An early call needs no exchange if all ranks pass the buffers of an earlier
- * one again (mca/common/run/known.h). `met` is set then. Otherwise a fiber may be open if *mapped_p is true.
+ * one again (mca/common/run/known.h). The function then sets `has_met`. Otherwise a fiber may be open if *mapped_p is
+ * true.
  */
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p);
 
 /*
  * Exchanges the buffers of a request before its first start, so that the starts find them in the list of known ones.
- * They do not if a rank is not `willing`, or cannot map a buffer, which is not an error. Collective.
+ * They do not if a rank is not willing, or cannot map a buffer, which is not an error. Collective.
  */
-mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool willing);
+mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool is_willing);
 
 /*
  * Map the peers' buffers for a captured call or a request. mscclpp_coll_map_buffers sets `mapped`, which stays NULL on
@@ -153,8 +154,8 @@ mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool wil
 mscclpp_status_t mscclpp_coll_map_buffers(mscclpp_coll_task_t *task);
 void mscclpp_coll_use_mapped(mscclpp_coll_task_t *task);
 
-/* Waits until all ranks have come to this point, or a rank has failed. `what` is the name of the point in messages. */
-mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what);
+/* Waits until all ranks have come to this point, or a rank has failed. `event_name` names the point in messages. */
+mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *event_name);
 
 /*
  * coll_buffers.c: replaces buffers that kernels cannot access by device memory. Two operations may also need device

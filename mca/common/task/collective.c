@@ -14,8 +14,8 @@
 #include "mca/common/team/plans.h"
 
 /*
- * A rank that never waits would otherwise not read its control messages. At one call in so many, a team that spans
- * nodes reads them.
+ * A team that spans nodes reads its control messages at one call in NOTICE_CALLS, so that they do not pile up on a rank
+ * that never waits.
  */
 #define NOTICE_CALLS 256u
 
@@ -175,7 +175,7 @@ static mscclpp_status_t start_kernel(mscclpp_coll_task_t *task, const mscclpp_de
     return mscclpp_runner_launch(&task->team->runner, NULL, launch, mscclpp_coll_algo_name(task->choice.algo));
 }
 
-/* Blocks with holes have a kernel of their own. Any error breaks the team. */
+/* Fills in the arguments of the kernel that was chosen. Blocks with holes have a kernel of their own. */
 mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task)
 {
     union {
@@ -222,7 +222,7 @@ mscclpp_by_plan_t mscclpp_coll_by_plan(const mscclpp_coll_task_t *task)
                                         .bytes = task->bytes,
                                         .dtype = args->dtype,
                                         .op = args->op,
-                                        .in_place = args->said_in_place,
+                                        .in_place = args->passed_in_place,
                                         .blocks = task->queued  ? task->team->runner.queue_blocks
                                                   : args->early ? mscclpp_runner_early_blocks(&task->team->runner)
                                                                 : 0};
@@ -234,12 +234,15 @@ mscclpp_by_plan_t mscclpp_coll_by_plan(const mscclpp_coll_task_t *task)
                                .stride = task->stride,
                                .dtype = args->dtype,
                                .op = args->op,
-                               .said_in_place = args->said_in_place,
+                               .passed_in_place = args->passed_in_place,
                                .call = args->call,
                                .early = args->early};
 }
 
-/* Serves the call by a plan, if one serves it. served_p is false if there is no plan, or it has no memory. */
+/*
+ * Serves the call by a plan, if there is one. *served_p is false, equally on all ranks, if there is none, or if there
+ * is no memory for it.
+ */
 static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p)
 {
     const mscclpp_by_plan_t call = mscclpp_coll_by_plan(task);
@@ -268,10 +271,10 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
      */
     const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.any_concurrent);
     mscclpp_status_t status;
-    bool mapped = true, served = false;
+    bool is_mapped = true, is_served = false;
 
-    status = task->by_plan ? try_plan(task, &served) : MSCCLPP_OK;
-    if (status != MSCCLPP_OK || served) {
+    status = task->by_plan ? try_plan(task, &is_served) : MSCCLPP_OK;
+    if (status != MSCCLPP_OK || is_served) {
         return status;
     }
     /* After the exchange, peers' engines may access these buffers in streams of their own. */
@@ -279,15 +282,15 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
         status = mscclpp_runner_await_stream(&team->runner);
     }
     if (status == MSCCLPP_OK && mscclpp_coll_needs_mapping(task)) {
-        status = mscclpp_coll_exchange(task, &mapped);
+        status = mscclpp_coll_exchange(task, &is_mapped);
     }
-    if (status == MSCCLPP_OK && !mapped && mscclpp_team_wants_more(team, task->largest, false)) {
+    if (status == MSCCLPP_OK && !is_mapped && mscclpp_team_wants_more(team, task->largest, false)) {
         status = mscclpp_team_grow(team, task->largest, false);
     }
-    if (status == MSCCLPP_OK && !mapped) {
+    if (status == MSCCLPP_OK && !is_mapped) {
         status = mscclpp_coll_choose(task, input, false);
     }
-    if (status == MSCCLPP_OK && !mapped) {
+    if (status == MSCCLPP_OK && !is_mapped) {
         status = mscclpp_coll_stop_mapping(task);
     }
     team->last_algorithm = mscclpp_coll_algo_name(task->choice.algo);
@@ -300,7 +303,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     if (status == MSCCLPP_OK && task->choice.epochs != 0 && !meets_to_renew) {
         status = mscclpp_team_reserve_epochs(team, NULL, task->choice.epochs);
     }
-    if (status == MSCCLPP_OK && !task->met) {
+    if (status == MSCCLPP_OK && !task->has_met) {
         status = mscclpp_group_meet(&team->group, task->largest, task->args->early);
     }
     if (status == MSCCLPP_OK && task->choice.epochs != 0 && meets_to_renew) {
@@ -333,16 +336,17 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
     return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
-static bool is_same_choice(const mscclpp_coll_choice_t *one, const mscclpp_coll_choice_t *other)
+/* Returns true if the two choices have the same algorithm, grid and exchange between nodes. */
+static bool is_same_choice(const mscclpp_coll_choice_t *first, const mscclpp_coll_choice_t *second)
 {
-    return one->algo == other->algo && one->kernel == other->kernel && one->nblocks == other->nblocks &&
-           one->nthreads == other->nthreads && one->epochs == other->epochs && one->tile == other->tile &&
-           one->radix == other->radix && one->prefixes == other->prefixes && one->exchange == other->exchange;
+    return first->algo == second->algo && first->kernel == second->kernel && first->nblocks == second->nblocks &&
+           first->nthreads == second->nthreads && first->epochs == second->epochs && first->tile == second->tile &&
+           first->radix == second->radix && first->prefixes == second->prefixes && first->exchange == second->exchange;
 }
 
 /*
- * Returns true if the call needs the leased scratch that this node has lost. It does not if it is as other nodes expect
- * with the small scratch, too: packets carry it, and the choice is the same.
+ * Returns true if the call needs the leased scratch that this node has lost. The small scratch is enough if packets
+ * carry the call and the choice is the same with both: then this node does what the other nodes expect.
  */
 static bool needs_lost_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
@@ -354,7 +358,7 @@ static bool needs_lost_scratch(const mscclpp_coll_task_t *task, const mscclpp_se
     }
     small_input = *input;
     small_input.layout = &task->team->runner.layout;
-    return mscclpp_coll_try(task, &small_input, true, &small_choice) != MSCCLPP_OK || task->choice.epochs == 0 ||
+    return mscclpp_coll_try_choice(task, &small_input, true, &small_choice) != MSCCLPP_OK || task->choice.epochs == 0 ||
            !is_same_choice(&small_choice, &task->choice);
 }
 
@@ -414,7 +418,7 @@ static void read_notices(mscclpp_team_t *team)
 static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_coll_describe_team(task->team, task->args->dtype, input);
-    input->in_place = task->args->said_in_place;
+    input->in_place = task->args->passed_in_place;
     if (task->args->early) {
         input->early = true;
         input->block_limit = mscclpp_runner_early_blocks(&task->team->runner);
@@ -500,19 +504,19 @@ void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, con
 static mscclpp_status_t exchange_ahead(mscclpp_coll_task_t *task)
 {
     mscclpp_status_t status;
-    bool willing;
+    bool is_willing;
 
     if (!task->args->repeated || !mscclpp_coll_needs_mapping(task)) {
         return MSCCLPP_OK;
     }
     status = examine_buffers(task);
-    willing = status == MSCCLPP_OK && !task->in_far && !task->out_far && !mscclpp_coll_packs(task);
-    if (willing) {
+    is_willing = status == MSCCLPP_OK && !task->in_far && !task->out_far && !mscclpp_coll_packs(task);
+    if (is_willing) {
         status = mscclpp_coll_prepare_buffers(task);
-        willing = task->in_stand_in == NULL && task->out_stand_in == NULL;
+        is_willing = task->in_stand_in == NULL && task->out_stand_in == NULL;
     }
     if (status == MSCCLPP_OK) {
-        status = mscclpp_coll_exchange_ahead(task, willing);
+        status = mscclpp_coll_exchange_ahead(task, is_willing);
     }
     /* Any error, so that nothing is copied to the output. */
     (void)mscclpp_coll_restore_buffers(task, MSCCLPP_ERR_NOT_SUPPORTED);

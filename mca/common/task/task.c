@@ -16,13 +16,13 @@
 #include "mca/common/team/plans.h"
 
 /*
- * Calls after which a team that spans nodes reads its control messages, so that they do not pile up on a rank that
- * never waits.
+ * A team that spans nodes reads its control messages at one call in NOTICE_CALLS, so that they do not pile up on a rank
+ * that never waits.
  */
 #define NOTICE_CALLS 256u
 
-/* Returns the bytes of elements. Counts from the first byte of the first element to the last byte of the last one. */
-static uint64_t bytes_of(const mscclpp_allreduce_args_t *args)
+/* Returns the number of bytes from the first byte of the first element to the last byte of the last one. */
+static uint64_t message_bytes(const mscclpp_allreduce_args_t *args)
 {
     if (args->count == 0) {
         return 0;
@@ -30,7 +30,10 @@ static uint64_t bytes_of(const mscclpp_allreduce_args_t *args)
     return (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
 }
 
-/* Returns true if the call goes between nodes by tiles, which short slots would cut into many. */
+/*
+ * Returns true if the call goes between nodes in tiles, and a larger scratch would have longer slots, so that there are
+ * fewer tiles.
+ */
 static bool wants_long_slots(const mscclpp_task_t *task, const mscclpp_select_input_t *input)
 {
     return task->team->fabric != NULL && task->team->full_size != 0 && task->choice.epochs == 0 &&
@@ -38,9 +41,11 @@ static bool wants_long_slots(const mscclpp_task_t *task, const mscclpp_select_in
 }
 
 /*
- * Returns true if the call is worth a larger scratch: the team's is too small, and the choice uses it. Algorithms that
- * map buffers do not, except in queued calls of a team that serves other calls, too: its scratch cannot grow later.
- * They also count if a user has chosen an algorithm that the scratch has no room for yet: then that one is chosen.
+ * Returns true if the call is worth a larger scratch: the team's is too small, and the chosen algorithm uses it.
+ *
+ * Algorithms that map buffers do not use the scratch, but two exceptions make it grow for them. Queued calls of a team
+ * that serves other calls, too, may need it, because the scratch cannot grow later. And if the user has chosen an
+ * algorithm for which the scratch has no room yet (`lacks_puts`), the call uses that algorithm once it has.
  */
 static bool wants_scratch(const mscclpp_task_t *task, const mscclpp_select_input_t *input)
 {
@@ -133,7 +138,7 @@ static mscclpp_status_t copy_alone(mscclpp_task_t *task)
     if (task->args->sendbuf == task->args->recvbuf) {
         return MSCCLPP_OK;
     }
-    status = mscclpp_task_stream(task);
+    status = mscclpp_task_ensure_stream(task);
     if (status != MSCCLPP_OK) {
         return status;
     }
@@ -161,13 +166,13 @@ static mscclpp_by_plan_t describe_by_plan(const mscclpp_task_t *task)
                                .stride = args->count * mscclpp_dev_dtype_extent(args->dtype),
                                .dtype = args->dtype,
                                .op = args->op,
-                               .said_in_place = args->sendbuf == args->recvbuf,
+                               .passed_in_place = args->sendbuf == args->recvbuf,
                                .call = args->call,
                                .early = args->early};
 }
 
 /*
- * Serves the call by a plan, if one serves it. *served_p is false if there is no plan, or if the plan has no memory;
+ * Serves the call by a plan, if there is one. *served_p is false if there is none, or if there is no memory for it;
  * another algorithm then serves the call. An error breaks the team.
  */
 static mscclpp_status_t try_plan(mscclpp_task_t *task, bool *served_p)
@@ -204,7 +209,7 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
      * mscclpp_group_meet takes. So where calls compete for slots, the ranks meet first.
      */
     const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.any_concurrent);
-    bool host_waits = task->app_stream == NULL, served = false, needs_epochs;
+    bool host_waits = task->app_stream == NULL, is_served = false, needs_epochs;
     mscclpp_status_t status = MSCCLPP_OK;
 
     team->group.call = task->args->call;
@@ -228,13 +233,13 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
         status = mscclpp_team_reclaim(team, task->bytes);
     }
     if (status == MSCCLPP_OK && host_waits) {
-        status = mscclpp_task_replace(task);
+        status = mscclpp_task_replace_buffers(task);
     }
     if (status == MSCCLPP_OK && (host_waits || team->runner.serves_queue)) {
-        status = try_plan(task, &served);
+        status = try_plan(task, &is_served);
     }
-    if (served) {
-        status = host_waits ? mscclpp_task_restore(task, status) : status;
+    if (is_served) {
+        status = host_waits ? mscclpp_task_restore_buffers(task, status) : status;
         mscclpp_runner_release_mappings(&team->runner, false);
         return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
     }
@@ -250,7 +255,7 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
     if (status == MSCCLPP_OK && needs_epochs && !meets_to_renew) {
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
-    if (status == MSCCLPP_OK && host_waits && !task->met) {
+    if (status == MSCCLPP_OK && host_waits && !task->has_met) {
         status = mscclpp_group_meet(&team->group, task->bytes, task->args->early);
     }
     if (status == MSCCLPP_OK && needs_epochs && meets_to_renew) {
@@ -261,7 +266,7 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
     }
     mscclpp_group_give_slot(&team->group);
     if (host_waits) {
-        status = mscclpp_task_restore(task, status);
+        status = mscclpp_task_restore_buffers(task, status);
         mscclpp_runner_release_mappings(&team->runner, false);
     }
     /* Peers may have started, so the call can no longer be staged (MSCCLPP_ERR_NOT_SUPPORTED). */
@@ -291,7 +296,7 @@ static mscclpp_status_t serve(mscclpp_task_t *task)
         return status;
     }
     /* A queued operation comes after the work in its stream, and waits for no other. */
-    status = team->runner.serves_queue ? MSCCLPP_OK : mscclpp_task_examine(task);
+    status = team->runner.serves_queue ? MSCCLPP_OK : mscclpp_task_examine_buffers(task);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
@@ -325,7 +330,7 @@ static void begin_task(mscclpp_task_t *task, mscclpp_team_t *team, const mscclpp
     task->out_stand_in = NULL;
     task->mapped = NULL;
     task->may_map = args->early && team->fabric == NULL && team->group.size > 1 && team->protocol.zerocopy != 0;
-    task->met = false;
+    task->has_met = false;
 }
 
 /*
@@ -349,7 +354,7 @@ static mscclpp_status_t serve_call(mscclpp_task_t *task)
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
-    task->bytes = bytes_of(task->args);
+    task->bytes = message_bytes(task->args);
     if (task->bytes == 0) {
         team->last_algorithm = "none";
         return MSCCLPP_OK;
@@ -379,7 +384,7 @@ static mscclpp_status_t exchange_ahead(mscclpp_task_t *task)
     }
     task->team->group.call_args =
         mscclpp_board_pack_args(MSCCLPP_COLL_LAST, 0, task->bytes, task->args->dtype, task->args->op);
-    status = mscclpp_task_examine(task);
+    status = mscclpp_task_examine_buffers(task);
     return status == MSCCLPP_OK ? mscclpp_task_exchange_ahead(task) : status;
 }
 
@@ -391,7 +396,7 @@ mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_a
     mscclpp_by_plan_t call;
 
     begin_task(&task, team, args, NULL);
-    task.bytes = bytes_of(args);
+    task.bytes = message_bytes(args);
     status = mscclpp_task_choose(&task, &input);
 
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
@@ -420,7 +425,7 @@ static bool may_map_buffers(const mscclpp_team_t *team)
 mscclpp_status_t mscclpp_allreduce_map_buffers(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
                                                mscclpp_mapped_t **mapped_p)
 {
-    mscclpp_task_t task = {.team = team, .args = args, .bytes = bytes_of(args), .may_map = may_map_buffers(team)};
+    mscclpp_task_t task = {.team = team, .args = args, .bytes = message_bytes(args), .may_map = may_map_buffers(team)};
     mscclpp_select_input_t input;
     mscclpp_status_t status = MSCCLPP_OK;
 

@@ -1,7 +1,7 @@
 /* Buffers of an all-reduce that kernels cannot access, and the device memory in their place. */
 #include "mca/common/task/task_parts.h"
 
-mscclpp_status_t mscclpp_task_stream(mscclpp_task_t *task)
+mscclpp_status_t mscclpp_task_ensure_stream(mscclpp_task_t *task)
 {
     mscclpp_status_t status = mscclpp_runner_take_stream(&task->team->runner);
 
@@ -9,16 +9,19 @@ mscclpp_status_t mscclpp_task_stream(mscclpp_task_t *task)
     return status;
 }
 
-/* Allocates device memory of task->bytes bytes, in the order of the team's stream. mscclpp_task_restore frees it. */
+/*
+ * Allocates device memory of task->bytes bytes, in the order of the team's stream. mscclpp_task_restore_buffers frees
+ * it.
+ */
 static mscclpp_status_t make_stand_in(mscclpp_task_t *task, void **stand_in_p)
 {
-    mscclpp_status_t status = mscclpp_task_stream(task);
+    mscclpp_status_t status = mscclpp_task_ensure_stream(task);
 
     return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, task->bytes, stand_in_p) : status;
 }
 
 /* In place the buffers are the same, so only one is examined. */
-mscclpp_status_t mscclpp_task_examine(mscclpp_task_t *task)
+mscclpp_status_t mscclpp_task_examine_buffers(mscclpp_task_t *task)
 {
     const mscclpp_team_t *team = task->team;
     const mscclpp_allreduce_args_t *args = task->args;
@@ -34,9 +37,9 @@ mscclpp_status_t mscclpp_task_examine(mscclpp_task_t *task)
 
 /*
  * Replaces the output before the input, because in place the input is the output. Queues copies in the team's stream.
- * After an error, the caller still calls mscclpp_task_restore, which frees the stand-ins.
+ * After an error, the caller still calls mscclpp_task_restore_buffers, which frees the stand-ins.
  */
-mscclpp_status_t mscclpp_task_replace(mscclpp_task_t *task)
+mscclpp_status_t mscclpp_task_replace_buffers(mscclpp_task_t *task)
 {
     mscclpp_team_t *team = task->team;
     const mscclpp_allreduce_args_t *args = task->args;
@@ -73,7 +76,7 @@ mscclpp_status_t mscclpp_task_replace(mscclpp_task_t *task)
  * Frees the stand-ins after an error as well, unless a kernel may still use them. The result must be complete before
  * its stand-in is freed.
  */
-mscclpp_status_t mscclpp_task_restore(mscclpp_task_t *task, mscclpp_status_t status)
+mscclpp_status_t mscclpp_task_restore_buffers(mscclpp_task_t *task, mscclpp_status_t status)
 {
     mscclpp_team_t *team = task->team;
 

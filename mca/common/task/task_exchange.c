@@ -63,33 +63,33 @@ static bool shares_engine_memory(const mscclpp_team_t *team)
 /*
  * Maps the peers' outputs, and then opens the engines, which need memory. The inputs are not mapped, because each rank
  * reads only its own operands; so the output is passed to the exchange as the input, too. If mapping or opening fails
- * on any rank, all ranks choose another algorithm. Returns an error only if an exchange, the meeting or a stream fails,
- * or if copies of the engines' test do not end; it breaks the team.
+ * on any rank, all ranks choose another algorithm. Returns an error, which breaks the team, only if an exchange, the
+ * meeting or a stream fails, or if copies of the engines' test do not end.
  */
 static mscclpp_status_t prepare_engines(mscclpp_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
     const void *process = shares_engine_memory(team) ? team->group.admission : NULL;
-    bool usable = false;
+    bool is_usable = false;
     mscclpp_status_t status =
         mscclpp_runner_exchange(&team->runner, task->out, task->out, task->bytes, mscclpp_engine_is_sound(team->engine),
-                                task->kernel_args.peer_in, task->kernel_args.peer_out, &usable);
+                                task->kernel_args.peer_in, task->kernel_args.peer_out, &is_usable);
 
-    if (status == MSCCLPP_OK && usable) {
-        status = mscclpp_task_stream(task);
+    if (status == MSCCLPP_OK && is_usable) {
+        status = mscclpp_task_ensure_stream(task);
     }
     /*
      * Other threads of a process may share the engines' memory. The meeting keeps them from calls by engines, and from
      * setting up their own, while these are set up.
      */
-    if (status == MSCCLPP_OK && usable && team->engine == NULL) {
+    if (status == MSCCLPP_OK && is_usable && team->engine == NULL) {
         status = mscclpp_group_meet(&team->group, task->bytes, false);
     }
-    if (status == MSCCLPP_OK && usable) {
-        status = mscclpp_engine_open(&team->runner, &team->protocol, process, &team->engine, &usable);
+    if (status == MSCCLPP_OK && is_usable) {
+        status = mscclpp_engine_open(&team->runner, &team->protocol, process, &team->engine, &is_usable);
     }
     mscclpp_group_give_slot(&team->group);
-    return status != MSCCLPP_OK || usable ? status : choose_without_engines(task, input);
+    return status != MSCCLPP_OK || is_usable ? status : choose_without_engines(task, input);
 }
 
 /*
@@ -128,13 +128,13 @@ static mscclpp_status_t exchange_early(mscclpp_task_t *task, mscclpp_select_inpu
     mscclpp_runner_t *runner = &task->team->runner;
     mscclpp_known_buffers_t known;
     mscclpp_status_t status =
-        mscclpp_runner_meet_known(runner, task->in, task->out, task->bytes, true, &known, &task->met);
+        mscclpp_runner_meet_known(runner, task->in, task->out, task->bytes, true, &known, &task->has_met);
 
-    *mapped_p = task->met;
+    *mapped_p = task->has_met;
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (task->met) {
+    if (task->has_met) {
         const size_t size = sizeof(known.in[0]) * (size_t)runner->group->size;
 
         memcpy(task->kernel_args.peer_in, known.in, size);
@@ -191,13 +191,13 @@ mscclpp_status_t mscclpp_task_exchange(mscclpp_task_t *task, mscclpp_select_inpu
 mscclpp_status_t mscclpp_task_exchange_ahead(mscclpp_task_t *task)
 {
     mscclpp_runner_t *runner = &task->team->runner;
-    const bool willing = task->in_reach != MSCCLPP_REACH_NONE && task->out_reach != MSCCLPP_REACH_NONE;
-    bool mapped = false;
+    const bool is_willing = task->in_reach != MSCCLPP_REACH_NONE && task->out_reach != MSCCLPP_REACH_NONE;
+    bool is_mapped = false;
     mscclpp_status_t status =
-        mscclpp_runner_exchange(runner, task->args->sendbuf, task->args->recvbuf, task->bytes, willing,
-                                task->kernel_args.peer_in, task->kernel_args.peer_out, &mapped);
+        mscclpp_runner_exchange(runner, task->args->sendbuf, task->args->recvbuf, task->bytes, is_willing,
+                                task->kernel_args.peer_in, task->kernel_args.peer_out, &is_mapped);
 
-    if (status == MSCCLPP_OK && mapped) {
+    if (status == MSCCLPP_OK && is_mapped) {
         mscclpp_runner_note_exchange(runner, true, task->args->sendbuf, task->args->recvbuf, NULL);
         mscclpp_runner_keep_mappings(runner, false);
     }

@@ -22,7 +22,7 @@ typedef struct {
     mscclpp_mapped_t *mapped;                /* in a queued call: the buffers of all ranks; NULL: not mapped */
     /* In a queued or early call: the buffers are mapped, or may be mapped. Equal on all ranks. */
     bool may_map;
-    bool met; /* the ranks have met for the launch, and it must follow at once; equal on all ranks */
+    bool has_met; /* the ranks have met for the launch, and it must follow at once; equal on all ranks */
     mscclpp_dev_release_t release; /* for a kernel, if it is the only one that writes to `out` */
 } mscclpp_task_t;
 
@@ -54,24 +54,24 @@ mscclpp_status_t mscclpp_task_exchange_ahead(mscclpp_task_t *task);
  * Takes the team's stream for work other than the kernel, if the task has none yet. The kernel of this call then runs
  * after that work.
  */
-mscclpp_status_t mscclpp_task_stream(mscclpp_task_t *task);
+mscclpp_status_t mscclpp_task_ensure_stream(mscclpp_task_t *task);
 
 /*
  * Determines how kernels access the user's buffers. Also waits for work on them that synchronous calls of the GPU
  * runtime have left in flight. So all later accesses, by any rank, come after that work.
  */
-mscclpp_status_t mscclpp_task_examine(mscclpp_task_t *task);
+mscclpp_status_t mscclpp_task_examine_buffers(mscclpp_task_t *task);
 
 /*
  * Replaces buffers that kernels cannot access by device memory. Peers only learn, in the exchange, that such a buffer
  * cannot be mapped. Also chooses how widely the writes of the kernel must be made visible.
  */
-mscclpp_status_t mscclpp_task_replace(mscclpp_task_t *task);
+mscclpp_status_t mscclpp_task_replace_buffers(mscclpp_task_t *task);
 
 /*
  * Copies the result back if `status` is MSCCLPP_OK, waits for that, and frees the stand-ins. Returns `status`, or the
  * first error. If a kernel may still run, the stand-ins are leaked with the failed team.
  */
-mscclpp_status_t mscclpp_task_restore(mscclpp_task_t *task, mscclpp_status_t status);
+mscclpp_status_t mscclpp_task_restore_buffers(mscclpp_task_t *task, mscclpp_status_t status);
 
 #endif

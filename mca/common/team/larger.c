@@ -206,8 +206,9 @@ mscclpp_status_t mscclpp_larger_exchange(mscclpp_team_t *team, uint64_t bytes, m
         *own_status_p = team->runner.gpu->export_memory(larger->own, &mine->out);
     }
     mine->exportable = *own_status_p == MSCCLPP_OK;
-    status = larger->queued ? mscclpp_group_meet_exchange_by(group, "larger scratch", bytes, deadline, &all_met)
-                            : mscclpp_group_meet_exchange(group, "larger scratch", bytes);
+    status = larger->queued
+                 ? mscclpp_group_meet_exchange_by_deadline(group, "larger scratch", bytes, deadline, &all_met)
+                 : mscclpp_group_meet_exchange(group, "larger scratch", bytes);
     if (status != MSCCLPP_OK || !all_met) {
         return status;
     }
@@ -223,8 +224,8 @@ mscclpp_status_t mscclpp_larger_exchange(mscclpp_team_t *team, uint64_t bytes, m
     if (*own_status_p == MSCCLPP_OK) {
         *own_status_p = map_peers(team, larger);
     }
-    status = larger->queued ? mscclpp_group_end_exchange_by(group, "vote on a larger scratch", bytes, deadline,
-                                                            *own_status_p == MSCCLPP_OK, all_p)
+    status = larger->queued ? mscclpp_group_end_exchange_by_deadline(group, "vote on a larger scratch", bytes, deadline,
+                                                                     *own_status_p == MSCCLPP_OK, all_p)
                             : mscclpp_group_end_exchange(group, "vote on a larger scratch", bytes,
                                                          *own_status_p == MSCCLPP_OK, all_p);
     return status == MSCCLPP_OK && !larger->reclaimed ? agree_with_nodes(team, *own_status_p, larger, all_p) : status;

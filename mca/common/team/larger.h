@@ -29,9 +29,9 @@ mscclpp_status_t mscclpp_larger_allocate(mscclpp_team_t *team, mscclpp_larger_t 
  * Exchanges handles with the ranks of the node, maps the new scratch of the peers, and votes. A rank that has failed
  * takes part in all of this, because the others wait for it.
  *
- * Ranks need not come to the exchange of a queued call (mscclpp_group_meet_exchange_by). Others may be in an exchange
- * of buffers meanwhile, if they capture other calls. Such an exchange publishes the arguments of its call, and this one
- * their complement, so the ranks see that they differ.
+ * Ranks need not come to the exchange of a queued call (mscclpp_group_meet_exchange_by_deadline). Others may be in an
+ * exchange of buffers meanwhile, if they capture other calls. Such an exchange publishes the arguments of its call, and
+ * this one their complement, so the ranks see that they differ.
  *
  * *own_status_p is this rank's own status, before and after. *all_p says whether all ranks have succeeded, and is equal
  * on all of them: on all nodes or, for a reclaimed scratch, on this node. larger->epochs is then equal, too. Returns an

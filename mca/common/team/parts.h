@@ -97,8 +97,8 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
 /*
  * Marks the team as broken, as mscclpp_team_fail does, for call `call` of a collective that has failed before it
  * reached the team. Peers may still be in the previous call. They complete it unless they have waited in it for long
- * (LATER_PATIENCE in group/wait.c), because they are told which call has failed. `told`: another rank has caused the
- * failure and tells all ranks, so this one tells none.
+ * (LATER_FAILURE_SECONDS in group/wait.c), because they are told which call has failed. `told`: another rank has caused
+ * the failure and tells all ranks, so this one tells none.
  */
 mscclpp_status_t mscclpp_team_fail_call(mscclpp_team_t *team, uint64_t call, const char *collective,
                                         mscclpp_status_t status, bool told);

@@ -45,7 +45,7 @@ plant mapped-given-up-alone mapped mca/common/group/exchange.c mca/common/group/
     's/(own_end : current\)) != given_up;/\1 != UINT64_MAX;/'
 known=mca/common/run/known.c
 plant known-freed-used known "$known" "$known" 's/(id != 0) && runner->gpu->identify\(address\) == id/\1/'
-plant known-differ known "$known" "$known" 's| && have_all_published\(group, word, number\)||'
+plant known-differ known "$known" "$known" 's| && have_all_published\(group, own_word, number\)||'
 plant known-slot-kept known "$known" "$known" 's/mscclpp_group_give_slot\(group\);//'
 plant known-arrival-unawaited known mca/common/group/meeting.c mca/common/group/meeting.c \
     '/^mscclpp_status_t mscclpp_group_arrive/,/^\}/s/(2 \* group->arrivals) \+ 1\);/\1 + 1 + 100);/'

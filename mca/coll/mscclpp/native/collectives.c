@@ -30,7 +30,7 @@ static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, t
     /*
      * This is not reset below, so that all ranks choose the same algorithm even if only this one has a type with holes.
      */
-    call->args.said_in_place = true;
+    call->args.passed_in_place = true;
     if (call->args.out_pack_count > 0) {
         call->args.in_place = false;
         mca_coll_mscclpp_native_send(call, element_address(rbuf, (ptrdiff_t)skip, type), count, type);
@@ -169,9 +169,9 @@ static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, c
 {
     call->args.varied = true;
     call->args.is_size_known = false;
-    call->args.said_in_place = MPI_IN_PLACE == send->address;
+    call->args.passed_in_place = MPI_IN_PLACE == send->address;
     mca_coll_mscclpp_native_recv_blocks(call, recv);
-    if (!call->args.said_in_place) {
+    if (!call->args.passed_in_place) {
         mca_coll_mscclpp_native_send_blocks(call, send);
     } else if (call->args.out_pack_count > 0) {
         mca_coll_mscclpp_native_send_blocks(call, recv);
@@ -267,7 +267,7 @@ static void fill_reduction(call_t *call, const void *sbuf, void *rbuf, type_t *t
     call->args.op = mca_coll_mscclpp_op(op);
     call->unserved = mca_coll_mscclpp_unknown(call->args.dtype, call->args.op);
     call->args.in_place = MPI_IN_PLACE == sbuf;
-    call->args.said_in_place = call->args.in_place;
+    call->args.passed_in_place = call->args.in_place;
     call->args.in = MPI_IN_PLACE == sbuf ? NULL : sbuf;
     call->args.out = rbuf;
     call->buffers[0] = call->args.in;
