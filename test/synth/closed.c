@@ -48,7 +48,7 @@ static void look_at(const char *name, const synth_topology_t *topology, synth_co
     synth_rational_t bound;
     synth_slp_t slp;
 
-    synth_shape(topology, &shape);
+    synth_shape_find(topology, &shape);
     if (shape.kind == SYNTH_IRREGULAR) {
         fail(name, collective, steps, "not known to be regular");
         return;
@@ -62,7 +62,7 @@ static void look_at(const char *name, const synth_topology_t *topology, synth_co
         fail(name, collective, steps, "the formula and the linear program differ");
     }
     compared += bound.num != 0;
-    schedule = synth_closed(topology, &shape, collective, root, steps, SYNTH_MAX_CHUNKS);
+    schedule = synth_closed_schedule(topology, &shape, collective, root, steps, SYNTH_MAX_CHUNKS);
     printf("%s %s, root %d, %d steps: bound %lld/%lld, program %lld/%lld", name, synth_collective_names[collective],
            root, steps, (long long)bound.num, (long long)bound.den, (long long)slp.bound.num, (long long)slp.bound.den);
     if (schedule == NULL) {

@@ -43,13 +43,13 @@ static synth_topology_t *make(void)
         order[j] = i;
     }
     for (int i = 0; i < n; ++i) {
-        synth_topology_link(topology, order[i], order[(i + 1) % n], 1 + (int)below(2));
+        synth_topology_add_link(topology, order[i], order[(i + 1) % n], 1 + (int)below(2));
     }
     for (int i = 0; i < 2 * n; ++i) {
         int a = (int)below((uint32_t)n), b = (int)below((uint32_t)n);
 
         if (a != b && topology->link_between[a][b] < 0) {
-            synth_topology_link(topology, a, b, 1 + (int)below(3));
+            synth_topology_add_link(topology, a, b, 1 + (int)below(3));
         }
     }
     for (int rank = 0; rank < n; ++rank) {
@@ -61,7 +61,7 @@ static synth_topology_t *make(void)
             }
         }
         if (count > 1 && below(5) == 0) {
-            synth_topology_group(topology, "port", 1 + (int)below(2), links, count);
+            synth_topology_add_group(topology, "port", 1 + (int)below(2), links, count);
         }
     }
     return topology;
@@ -162,23 +162,23 @@ static void against_brute_force(int number)
     bool found;
 
     for (int i = 0; i < n; ++i) {
-        synth_topology_link(topology, i, (i + 1) % n, 1);
+        synth_topology_add_link(topology, i, (i + 1) % n, 1);
     }
     for (int i = 0; i < 3; ++i) {
         int a = (int)below((uint32_t)n), b = (int)below((uint32_t)n);
 
         if (a != b && topology->link_between[a][b] < 0) {
-            synth_topology_link(topology, a, b, 1);
+            synth_topology_add_link(topology, a, b, 1);
         }
     }
     chunks = collective == SYNTH_BROADCAST ? 1 + (int)below(3) : 1;
     steps = 1 + (int)below(4);
     demand = synth_demand_new(collective, n, 0, chunks);
-    for (int c = 0; c < demand->count; ++c) {
+    for (int c = 0; c < demand->total_chunks; ++c) {
         has[c] = UINT64_C(1) << demand->source[c];
     }
     memcpy(next, has, sizeof(next));
-    found = brute(topology, has, demand->count, 0, next, steps);
+    found = brute(topology, has, demand->total_chunks, 0, next, steps);
     answer = synth_sat_search(topology, demand, steps, steps, &one, false, 30, NULL, &schedule);
     if (answer != SYNTH_SAT_ABSENT) {
         ++searched;
@@ -285,7 +285,7 @@ static synth_topology_t *triangle(int capacity)
     for (int from = 0; from < 3; ++from) {
         for (int to = 0; to < 3; ++to) {
             if (from != to) {
-                synth_topology_link(topology, from, to, capacity);
+                synth_topology_add_link(topology, from, to, capacity);
             }
         }
     }
@@ -298,12 +298,12 @@ static void known_bounds(void)
     synth_topology_t *topology = triangle(1);
     int links[2] = {topology->link_between[0][1], topology->link_between[0][2]};
 
-    synth_topology_group(topology, "one", 1, links, 1);
-    synth_topology_group(topology, "both", 2, links, 2);
+    synth_topology_add_group(topology, "one", 1, links, 1);
+    synth_topology_add_group(topology, "both", 2, links, 2);
     has_bound(topology, 2, "a bound where ports overlap");
     topology = triangle(2);
-    synth_topology_group(topology, "both", 2, links, 2);
-    synth_topology_group(topology, "one", 1, links, 1);
+    synth_topology_add_group(topology, "both", 2, links, 2);
+    synth_topology_add_group(topology, "one", 1, links, 1);
     has_bound(topology, 2, "a bound where a port holds another");
     has_bound(triangle(SYNTH_MAX_CAPACITY), 2 * SYNTH_MAX_CAPACITY, "a bound of large capacities");
 }

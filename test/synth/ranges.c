@@ -24,7 +24,7 @@ static void check(int unusable, int wanted, uint64_t least, uint64_t most)
     int heir;
 
     fill(candidates);
-    heir = synth_pass_range_on(candidates, CANDIDATES, unusable);
+    heir = synth_reassign_range(candidates, CANDIDATES, unusable);
     if (heir != wanted || candidates[unusable].range.is_used ||
         (heir >= 0 && (candidates[heir].range.min_bytes != least || candidates[heir].range.max_bytes != most))) {
         printf("FAIL  without candidate %d: candidate %d got its sizes, wanted %d\n", unusable, heir, wanted);
@@ -39,14 +39,14 @@ static void check_all(void)
     int first, second, last;
 
     fill(candidates);
-    first = synth_pass_range_on(candidates, CANDIDATES, 3);
-    second = synth_pass_range_on(candidates, CANDIDATES, 2);
+    first = synth_reassign_range(candidates, CANDIDATES, 3);
+    second = synth_reassign_range(candidates, CANDIDATES, 2);
     if (first != 0 || second != 0 || candidates[0].range.min_bytes != 0 ||
         candidates[0].range.max_bytes != UINT64_MAX) {
         printf("FAIL  one candidate is left and does not have all sizes\n");
         ++failures;
     }
-    last = synth_pass_range_on(candidates, CANDIDATES, 0);
+    last = synth_reassign_range(candidates, CANDIDATES, 0);
     if (last != -1 || candidates[0].range.is_used) {
         printf("FAIL  no candidate is left, and %d got sizes\n", last);
         ++failures;

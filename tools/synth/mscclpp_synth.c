@@ -104,9 +104,9 @@ typedef struct {
     synth_options_t options;
     bool shows_steps; /* the command `show` */
     bool bounds_only, prints_json, is_verbose, uses_no_cache;
-    bool has_own_cache;           /* --cache is given, so faults of the cache are reported */
-    bool discovers;               /* --discover in place of --topology */
-    const char *folder, *picture; /* of --output and --svg */
+    bool has_cache_option;             /* --cache is given, so faults of the cache are reported */
+    bool discovers;                    /* --discover in place of --topology */
+    const char *folder, *picture_path; /* of --output and --svg */
     synth_plan_options_t plan_options;
 } arguments_t;
 
@@ -213,7 +213,7 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
             break;
         case CACHE:
             options->cache = optarg;
-            arguments->has_own_cache = true;
+            arguments->has_cache_option = true;
             break;
         case NO_CACHE:
             arguments->uses_no_cache = true;
@@ -234,7 +234,7 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
             arguments->plan_options.in_place = true;
             break;
         case SVG:
-            arguments->picture = optarg;
+            arguments->picture_path = optarg;
             break;
         case 'v':
             arguments->is_verbose = true;
@@ -422,7 +422,7 @@ static int search_and_print(arguments_t *arguments, const synth_topology_t *topo
         fprintf(stderr, "mscclpp_synth: %s\n", reason);
         return status == MSCCLPP_ERR_INVALID ? SYNTH_TOOL_USAGE : SYNTH_TOOL_FAILED;
     }
-    if (arguments->has_own_cache && front.note[0] != '\0') {
+    if (arguments->has_cache_option && front.note[0] != '\0') {
         fprintf(stderr, "mscclpp_synth: %s\n", front.note);
     }
     synth_tool_front(stdout, topology, arguments->collective, &arguments->options, &front, mscclpp_now() - start,
@@ -435,13 +435,14 @@ static int search_and_print(arguments_t *arguments, const synth_topology_t *topo
         arguments->folder == NULL ||
         synth_tool_save(arguments->folder, topology, arguments->collective, &arguments->options, &front,
                         mscclpp_now() - start, &arguments->plan_options, arguments->prints_json ? stderr : stdout);
-    if (arguments->shows_steps && arguments->picture == NULL) {
+    if (arguments->shows_steps && arguments->picture_path == NULL) {
         snprintf(picture, sizeof(picture), "synth_%s_%d.svg", synth_collective_names[arguments->collective],
                  topology->ranks);
-        arguments->picture = picture;
+        arguments->picture_path = picture;
         printf("%s: the picture\n", picture);
     }
-    all_saved = (arguments->picture == NULL || synth_tool_svg(arguments->picture, topology, &front)) && all_saved;
+    all_saved =
+        (arguments->picture_path == NULL || synth_tool_svg(arguments->picture_path, topology, &front)) && all_saved;
     synth_front_free(&front);
     return all_saved && points > 0 ? SYNTH_TOOL_OK : SYNTH_TOOL_FAILED;
 }
@@ -508,8 +509,9 @@ int main(int argc, char **argv)
     signal(SIGTERM, interrupt);
     if (arguments.bounds_only) {
         synth_tool_bounds(stdout, topology, arguments.options.root, arguments.options.seconds, arguments.prints_json);
-        status = arguments.picture == NULL || synth_tool_svg(arguments.picture, topology, NULL) ? SYNTH_TOOL_OK
-                                                                                                : SYNTH_TOOL_FAILED;
+        status = arguments.picture_path == NULL || synth_tool_svg(arguments.picture_path, topology, NULL)
+                     ? SYNTH_TOOL_OK
+                     : SYNTH_TOOL_FAILED;
     } else {
         status = search_and_print(&arguments, topology);
     }

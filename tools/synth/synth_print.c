@@ -44,7 +44,7 @@ static const char *fraction_text(synth_rational_t value, char *text, size_t size
 }
 
 /* Prints the summary of a topology: its ranks, links, groups and diameter. */
-static void print_head(FILE *out, const synth_topology_t *topology)
+static void print_summary(FILE *out, const synth_topology_t *topology)
 {
     int min_capacity = 1 << 30, max_capacity = 0;
 
@@ -84,7 +84,7 @@ typedef struct {
     int steps;
     synth_bound_t every;    /* holds for every schedule */
     synth_rational_t trees; /* for schedules that reduce and send along trees */
-    bool is_trees_known;    /* computing `trees` took no longer than it may */
+    bool are_trees_known;   /* computing `trees` took no longer than it may */
 } allreduce_bounds_t;
 
 /* Computes the bounds of all-reduce, the one along trees in at most `seconds`. */
@@ -93,7 +93,7 @@ static void find_allreduce_bounds(const synth_topology_t *topology, double secon
     synth_free_roots_t free_roots = {.bound = {0, 1}};
 
     bounds->steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
-    bounds->is_trees_known = synth_free_roots(topology, seconds, &free_roots) == MSCCLPP_OK;
+    bounds->are_trees_known = synth_free_roots(topology, seconds, &free_roots) == MSCCLPP_OK;
     bounds->trees = free_roots.bound;
     synth_bound_allreduce(topology, &bounds->every);
 }
@@ -108,8 +108,8 @@ static void json_allreduce_bounds(FILE *out, const allreduce_bounds_t *bounds, c
 
     fprintf(out, "%s\n    {\"collective\": \"allreduce\", \"steps\": %d, \"rounds\": %lld, \"chunks\": %lld, ",
             separator, bounds->steps, (long long)every->ratio.num, (long long)every->ratio.den);
-    fprintf(out, "\"by\": \"%s\", \"along_trees\": ", every->by);
-    if (bounds->is_trees_known) {
+    fprintf(out, "\"by\": \"%s\", \"along_trees\": ", every->proof);
+    if (bounds->are_trees_known) {
         fprintf(out, "[%lld, %lld]}", (long long)bounds->trees.num, (long long)bounds->trees.den);
     } else {
         fprintf(out, "null}");
@@ -123,12 +123,12 @@ static void text_allreduce_bounds(FILE *out, const allreduce_bounds_t *bounds)
     char text[64], tree_text[64];
 
     fprintf(out, "  %-14s %8d  %-10s by %s", "allreduce", bounds->steps,
-            fraction_text(every->ratio, text, sizeof(text)), every->by);
-    if (every->set != 0) {
+            fraction_text(every->ratio, text, sizeof(text)), every->proof);
+    if (every->cut != 0) {
         fprintf(out, " around ");
-        print_set(out, every->set, false);
+        print_set(out, every->cut, false);
     }
-    if (bounds->is_trees_known && synth_compare(every->ratio, bounds->trees) < 0) {
+    if (bounds->are_trees_known && synth_compare(every->ratio, bounds->trees) < 0) {
         fprintf(out, "; %s if it is reduced and sent along trees (linear program)",
                 fraction_text(bounds->trees, tree_text, sizeof(tree_text)));
     }
@@ -151,7 +151,7 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
         fprintf(out, " \"asymmetric_pairs\": %d, \"root\": %d,\n  \"bounds\": [", synth_topology_asymmetry(topology),
                 root);
     } else {
-        print_head(out, topology);
+        print_summary(out, topology);
         fprintf(out, "  %-14s %8s  %-18s\n", "collective", "steps", "rounds for each chunk");
     }
     for (int i = 0; i < SYNTH_ALLREDUCE; ++i) { /* all other collectives; all-reduce has different bounds */
@@ -166,21 +166,21 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
                 out,
                 "%s\n    {\"collective\": \"%s\", \"steps\": %d, \"rounds\": %lld, \"chunks\": %lld, \"by\": \"%s\"",
                 separator, synth_collective_names[i], steps, (long long)bound.ratio.num, (long long)bound.ratio.den,
-                bound.by);
+                bound.proof);
             separator = ",";
-            if (bound.set != 0) {
+            if (bound.cut != 0) {
                 fprintf(out, ", \"cut\": [");
-                print_set(out, bound.set, true);
+                print_set(out, bound.cut, true);
                 fputc(']', out);
             }
             fputc('}', out);
             continue;
         }
         fprintf(out, "  %-14s %8d  %-10s by %s", synth_collective_names[i], steps,
-                fraction_text(bound.ratio, text, sizeof(text)), bound.by);
-        if (bound.set != 0) {
+                fraction_text(bound.ratio, text, sizeof(text)), bound.proof);
+        if (bound.cut != 0) {
             fprintf(out, " around ");
-            print_set(out, bound.set, false);
+            print_set(out, bound.cut, false);
         }
         fputc('\n', out);
     }
@@ -206,8 +206,8 @@ static void print_point_json(FILE *out, const synth_point_t *point)
         out,
         "    {\"chunks\": %d, \"steps\": %d, \"rounds\": %d, \"label\": \"%s\", \"by\": \"%s\", \"seconds\": %.3f,\n"
         "     \"bound\": ",
-        schedule->chunks, schedule->steps, synth_schedule_rounds(schedule), synth_label_names[point->label], point->by,
-        point->seconds);
+        schedule->chunks, schedule->steps, synth_schedule_rounds(schedule), synth_label_names[point->label],
+        point->method, point->seconds);
     if (point->bound.num != 0) {
         fprintf(out, "[%lld, %lld]", (long long)point->bound.num, (long long)point->bound.den);
     } else {
@@ -217,7 +217,7 @@ static void print_point_json(FILE *out, const synth_point_t *point)
     for (int step = 0; step < schedule->steps; ++step) {
         fprintf(out, step > 0 ? ", %d" : "%d", schedule->rounds[step]);
     }
-    fprintf(out, "], \"whole_inputs\": %s,\n     \"sends\": [", schedule->is_whole ? "true" : "false");
+    fprintf(out, "], \"whole_inputs\": %s,\n     \"sends\": [", schedule->sends_whole_inputs ? "true" : "false");
     for (int i = 0; i < schedule->send_count; ++i) {
         const synth_send_t *send = &schedule->sends[i];
 
@@ -237,7 +237,7 @@ static void print_front_json(FILE *out, const synth_topology_t *topology, synth_
             synth_collective_names[collective], options->root);
     fprintf(out, "  \"least_steps\": %d, \"least_ratio\": [%lld, %lld], \"least_by\": \"%s\",\n", front->min_steps,
             (long long)front->min_ratio.num, (long long)front->min_ratio.den,
-            front->min_ratio_by != NULL ? front->min_ratio_by : "");
+            front->min_ratio_proof != NULL ? front->min_ratio_proof : "");
     fprintf(out, "  \"seconds\": %.3f, \"stopped\": %s, \"complete\": %s,\n", seconds,
             front->was_stopped ? "true" : "false", front->is_complete ? "true" : "false");
     fprintf(out, "  \"send\": [\"chunk\", \"from\", \"to\", \"step\", \"adds\"],\n  \"front\": [");
@@ -257,11 +257,11 @@ void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collect
         print_front_json(out, topology, collective, options, front, seconds);
         return;
     }
-    print_head(out, topology);
+    print_summary(out, topology);
     fprintf(out, "%s: at least %d step%s, and %s rounds for each chunk (%s)\n", synth_collective_names[collective],
             front->min_steps, front->min_steps == 1 ? "" : "s",
             fraction_text(front->min_ratio, ratio_bound, sizeof(ratio_bound)),
-            front->min_ratio_by != NULL ? front->min_ratio_by : "");
+            front->min_ratio_proof != NULL ? front->min_ratio_proof : "");
     if (front->count > 0) {
         fprintf(out, "  %6s %6s %6s  %-13s %-10s %-28s %8s\n", "chunks", "steps", "rounds", "rounds/chunks", "", "by",
                 "seconds");
@@ -271,7 +271,7 @@ void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collect
 
         fprintf(out, "  %6d %6d %6d  %-13s %-10s %-28s %8.3f", point->schedule->chunks, point->schedule->steps,
                 synth_schedule_rounds(point->schedule), fraction_text(point->ratio, ratio, sizeof(ratio)),
-                synth_label_names[point->label], point->by, point->seconds);
+                synth_label_names[point->label], point->method, point->seconds);
         if (point->label != SYNTH_PROVEN && point->bound.num != 0) {
             fprintf(out, "  bound %s", fraction_text(point->bound, bound, sizeof(bound)));
         }

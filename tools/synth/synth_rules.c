@@ -40,7 +40,7 @@ static void write_prefix(synth_collective_t collective, int ranks, int device, c
  * collective, number of ranks, and value of in_place. A rule is recognised by the prefix that write_rules writes, so
  * rules that were written in another form are kept. Returns false if the old file cannot be read to its end.
  */
-static bool keep_others(FILE *old, FILE *out, synth_collective_t collective, int ranks, bool in_place)
+static bool copy_other_rules(FILE *old, FILE *out, synth_collective_t collective, int ranks, bool in_place)
 {
     char *line = NULL, prefix[96];
     size_t line_capacity = 0;
@@ -66,7 +66,7 @@ static bool keep_others(FILE *old, FILE *out, synth_collective_t collective, int
  * Returns the largest message of a plan as rules count it. Plans count all blocks of the collective; rules count the
  * bytes of one block, except for all-reduce.
  */
-static uint64_t max_bytes(const synth_candidate_t *candidate)
+static uint64_t max_rule_bytes(const synth_candidate_t *candidate)
 {
     const uint64_t max_of_rules = (uint64_t)1 << 40; /* the largest size that a rule may have */
     bool has_blocks = candidate->schedule->collective != SYNTH_ALLREDUCE;
@@ -105,7 +105,7 @@ static void write_rules(const synth_candidate_t *candidates, int count, const sy
         uint64_t max_before = 0;
 
         for (int i = 0; i < used_count; ++i) {
-            uint64_t max_bytes_of_plan = max_bytes(used[i]);
+            uint64_t max_bytes_of_plan = max_rule_bytes(used[i]);
             char name[96], prefix[96];
 
             if (max_bytes_of_plan == max_before) {
@@ -115,8 +115,8 @@ static void write_rules(const synth_candidate_t *candidates, int count, const sy
             write_prefix(used[i]->schedule->collective, used[i]->schedule->ranks, device, prefix, sizeof(prefix));
             synth_tool_plan_name(used[i], plan_options, name, sizeof(name));
             fprintf(out, "%sbytes<=%" PRIu64 " in_place=%s algorithm=plan:%s # model: %.3f us and %.9f us a byte\n",
-                    prefix, max_bytes_of_plan, plan_options->in_place ? "yes" : "no", name, used[i]->fixed,
-                    used[i]->slope);
+                    prefix, max_bytes_of_plan, plan_options->in_place ? "yes" : "no", name, used[i]->fixed_us,
+                    used[i]->us_per_byte);
         }
     }
 }
@@ -140,8 +140,8 @@ bool synth_tool_rules(const char *folder, const synth_candidate_t *candidates, i
     old = ok ? fopen(path, "r") : NULL;
     ok = ok && (old != NULL || errno == ENOENT);
     if (old != NULL) {
-        ok = keep_others(old, out, candidates[0].schedule->collective, candidates[0].schedule->ranks,
-                         plan_options->in_place);
+        ok = copy_other_rules(old, out, candidates[0].schedule->collective, candidates[0].schedule->ranks,
+                              plan_options->in_place);
     }
     if (ok) {
         write_rules(candidates, count, plan_options, out);

@@ -41,7 +41,7 @@ void synth_tool_plan_name(const synth_candidate_t *candidate, const synth_plan_o
  * Stores in `path` the path of a plan's file. A plan that is the fastest for no size goes to the subfolder "found",
  * from which the component does not load plans.
  */
-static void find_path(const char *folder, const synth_candidate_t *candidate, const synth_plan_options_t *plan_options,
+static void plan_path(const char *folder, const synth_candidate_t *candidate, const synth_plan_options_t *plan_options,
                       char *path, size_t size)
 {
     char name[96];
@@ -87,7 +87,7 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
 
     synth_tool_plan_name(candidate, plan_options, name, sizeof(name));
     lowering.name = name;
-    find_path(folder, candidate, plan_options, path, sizeof(path));
+    plan_path(folder, candidate, plan_options, path, sizeof(path));
     text = synth_lower(topology, candidate->schedule, &lowering, &size);
     if (text == NULL || !synth_prove(text, size, &checked, reason, sizeof(reason))) {
         fprintf(stderr, "mscclpp_synth: the plan %s is not proven, so it is not written: %s\n", name, reason);
@@ -125,21 +125,21 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
 static bool save_or_replace(const char *folder, const synth_topology_t *topology, synth_candidate_t *candidates,
                             int count, int index, bool *saved, const synth_plan_options_t *plan_options, FILE *messages)
 {
-    int current = index, heir;
+    int current = index, replacement;
     char path[4096];
 
     saved[index] = save_plan(folder, topology, &candidates[index], plan_options, messages);
     while (!saved[current] && candidates[current].range.is_used) {
-        heir = synth_pass_range_on(candidates, count, current);
-        if (heir < 0 || !saved[heir]) {
+        replacement = synth_reassign_range(candidates, count, current);
+        if (replacement < 0 || !saved[replacement]) {
             break;
         }
-        saved[heir] = save_plan(folder, topology, &candidates[heir], plan_options, messages);
-        if (!saved[heir]) {
-            find_path(folder, &candidates[heir], plan_options, path, sizeof(path));
+        saved[replacement] = save_plan(folder, topology, &candidates[replacement], plan_options, messages);
+        if (!saved[replacement]) {
+            plan_path(folder, &candidates[replacement], plan_options, path, sizeof(path));
             (void)unlink(path);
         }
-        current = heir;
+        current = replacement;
     }
     return saved[index];
 }

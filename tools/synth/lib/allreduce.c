@@ -22,14 +22,14 @@ typedef struct {
     const synth_topology_t *topology;
     const synth_options_t *options;
     synth_front_t *front;
-    double start; /* by mscclpp_now */
+    double started; /* by mscclpp_now */
 } composer_t;
 
 /*
  * Adds a schedule to the front if it passes the replay and has the numbers of steps and chunks that the options ask
  * for. Otherwise frees it. Takes ownership of the schedule, which may be NULL.
  */
-static void offer(composer_t *composer, synth_schedule_t *schedule, const char *by, synth_label_t label)
+static void offer(composer_t *composer, synth_schedule_t *schedule, const char *method, synth_label_t label)
 {
     synth_fault_t fault;
 
@@ -42,7 +42,7 @@ static void offer(composer_t *composer, synth_schedule_t *schedule, const char *
         synth_schedule_free(schedule);
         return;
     }
-    synth_front_add(composer->front, schedule, by, label, mscclpp_now() - composer->start);
+    synth_front_add(composer->front, schedule, method, label, mscclpp_now() - composer->started);
 }
 
 /*
@@ -63,7 +63,8 @@ static synth_label_t weaker_label(synth_label_t a, synth_label_t b)
  * of a reduce-scatter or an all-gather counts the rounds for each chunk of one rank's block, so it is divided by the
  * number of blocks.
  */
-static void offer_pair(composer_t *composer, const synth_point_t *first, const synth_point_t *second, const char *by)
+static void offer_pair(composer_t *composer, const synth_point_t *first, const synth_point_t *second,
+                       const char *method)
 {
     const synth_schedule_t *a = first->schedule, *b = second->schedule;
     int64_t blocks = a->collective == SYNTH_REDUCE ? 1 : a->ranks;
@@ -74,7 +75,7 @@ static void offer_pair(composer_t *composer, const synth_point_t *first, const s
     int64_t sends = a->send_count * (common_chunks / a->chunks) + b->send_count * (common_chunks / b->chunks);
 
     if (sends <= SYNTH_MAX_SENDS && !synth_front_beats(composer->front, a->steps + b->steps, ratio)) {
-        offer(composer, synth_schedule_join(a, b), by, weaker_label(first->label, second->label));
+        offer(composer, synth_schedule_join(a, b), method, weaker_label(first->label, second->label));
     }
 }
 
@@ -86,7 +87,7 @@ static void offer_pair(composer_t *composer, const synth_point_t *first, const s
  * MSCCLPP_ERR_NO_MEMORY.
  */
 static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t first, synth_collective_t second,
-                                     int root, double seconds, const char *by, char *reason, size_t reason_size)
+                                     int root, double seconds, const char *method, char *reason, size_t reason_size)
 {
     synth_options_t options = *composer->options;
     synth_front_t first_front, second_front;
@@ -119,10 +120,10 @@ static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t fi
     for (int apart = 0; apart < first_front.count || apart < second_front.count; ++apart) {
         for (int i = 0; i < first_front.count; ++i) {
             if (i >= apart && i - apart < second_front.count) {
-                offer_pair(composer, &first_front.points[i], &second_front.points[i - apart], by);
+                offer_pair(composer, &first_front.points[i], &second_front.points[i - apart], method);
             }
             if (apart > 0 && i + apart < second_front.count) {
-                offer_pair(composer, &first_front.points[i], &second_front.points[i + apart], by);
+                offer_pair(composer, &first_front.points[i], &second_front.points[i + apart], method);
             }
         }
     }
@@ -163,27 +164,28 @@ static int central_rank(const synth_topology_t *topology)
  * Adds schedules that reduce pieces of the vector along trees to roots and send the results back along trees. The
  * number of units is doubled until the schedule has too many chunks. On machines whose ranks differ, no other method
  * comes near the bound. If the options ask neither for steps nor for chunks, the front also gets one turn of the trees,
- * for pipelines. Adds nothing if synth_shares_new finds no such trees or memory runs out.
+ * for pipelines. Adds nothing if synth_allreduce_trees_new finds no such trees or memory runs out.
  */
 static void offer_trees(composer_t *composer)
 {
-    synth_shares_t *shares = synth_shares_new(composer->topology, composer->options->seconds / TREES_PART);
+    synth_allreduce_trees_t *trees =
+        synth_allreduce_trees_new(composer->topology, composer->options->seconds / TREES_PART);
     synth_fault_t fault;
 
-    for (int units = 1; shares != NULL && synth_shares_chunks(shares) * units <= composer->options->tree_chunks;
+    for (int units = 1; trees != NULL && synth_allreduce_trees_chunks(trees) * units <= composer->options->tree_chunks;
          units *= 2) {
-        offer(composer, synth_tree_allreduce(composer->topology, shares, units), "trees of free roots",
+        offer(composer, synth_allreduce_trees_schedule(composer->topology, trees, units), "trees of free roots",
               SYNTH_HEURISTIC);
     }
-    if (shares != NULL && composer->options->steps == 0 && composer->options->chunks == 0) {
-        composer->front->trees = synth_tree_allreduce(composer->topology, shares, 1);
+    if (trees != NULL && composer->options->steps == 0 && composer->options->chunks == 0) {
+        composer->front->trees = synth_allreduce_trees_schedule(composer->topology, trees, 1);
         if (composer->front->trees != NULL &&
             !synth_schedule_verify(composer->topology, composer->front->trees, &fault)) {
             synth_schedule_free(composer->front->trees);
             composer->front->trees = NULL;
         }
     }
-    synth_shares_free(shares);
+    synth_allreduce_trees_free(trees);
 }
 
 /*
@@ -193,7 +195,7 @@ static void offer_trees(composer_t *composer)
 mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const synth_options_t *options,
                                       synth_front_t *front, char *reason, size_t reason_size)
 {
-    composer_t composer = {.topology = topology, .options = options, .front = front, .start = mscclpp_now()};
+    composer_t composer = {.topology = topology, .options = options, .front = front, .started = mscclpp_now()};
     mscclpp_status_t status;
     synth_bound_t bound, gather_bound;
 
@@ -201,7 +203,7 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
     front->min_steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
     synth_bound_allreduce(topology, &bound);
     front->min_ratio = bound.ratio;
-    front->min_ratio_by = bound.by;
+    front->min_ratio_proof = bound.proof;
     offer(&composer, synth_two_level(topology), "two levels", SYNTH_BEST);
     status = offer_joined(&composer, SYNTH_REDUCESCATTER, SYNTH_ALLGATHER, 0, options->seconds * SCATTER_PART,
                           "reduce-scatter and all-gather", reason, reason_size);

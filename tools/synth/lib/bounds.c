@@ -13,8 +13,8 @@ enum {
 };
 
 /*
- * Distinguishes two cases: without a root each rank has chunks for each other rank, with a root only the root has them,
- * or gets them.
+ * Without a root, each rank has chunks for each other rank. With a root, only the root has chunks, or only the root
+ * gets them.
  */
 int synth_bound_steps(const synth_topology_t *topology, synth_collective_t collective, int root)
 {
@@ -75,7 +75,7 @@ static void find_ports(const synth_topology_t *topology, int *out_of, int *into)
 }
 
 /*
- * Builds the graph with capacities of 0, which flow_to replaces. Returns false if memory runs out. The caller frees
+ * Builds the graph with capacities of 0, which max_flow replaces. Returns false if memory runs out. The caller frees
  * flow and capacity in either case. The arcs are added in the order of network_t:
  * 1. ports and then links, in the order of `capacity`,
  * 2. an arc from the source to each rank,
@@ -107,45 +107,46 @@ static bool build_network(network_t *network, const synth_topology_t *topology)
         }
         if (is_out || is_in) {
             network->capacity[network->arcs++] = group->capacity;
-            synth_flow_arc(network->flow, is_out ? link->from : ranks + i, is_out ? ranks + i : link->to, 0);
+            synth_flow_add_arc(network->flow, is_out ? link->from : ranks + i, is_out ? ranks + i : link->to, 0);
         }
     }
     for (int i = 0; i < topology->link_count; ++i) {
         int out = out_of[i], in = into[i];
 
         network->capacity[network->arcs++] = topology->links[i].capacity;
-        synth_flow_arc(network->flow, out >= 0 ? ranks + out : topology->links[i].from,
-                       in >= 0 ? ranks + in : topology->links[i].to, 0);
+        synth_flow_add_arc(network->flow, out >= 0 ? ranks + out : topology->links[i].from,
+                           in >= 0 ? ranks + in : topology->links[i].to, 0);
     }
     for (int rank = 0; rank < ranks; ++rank) {
-        synth_flow_arc(network->flow, network->source, rank, 0);
+        synth_flow_add_arc(network->flow, network->source, rank, 0);
     }
     for (int rank = 0; rank < ranks; ++rank) {
-        synth_flow_arc(network->flow, rank, network->sink, 0);
+        synth_flow_add_arc(network->flow, rank, network->sink, 0);
     }
     return true;
 }
 
 /*
- * Returns the largest flow in which each rank of `from` puts in `each` units and each link carries `scale` times its
- * capacity. Each rank of `to` takes out any amount. `sink` is the sink of the network, or a rank that takes out
- * everything; `to` is then empty.
+ * Returns the largest flow in which each rank of `senders` puts in at most `units` units and each link carries up to
+ * `scale` times its capacity. Each rank of `receivers` takes out any amount. `sink` is the sink of the network. It may
+ * also be a rank that takes out everything; `receivers` is then empty.
  */
-static int64_t flow_to(network_t *network, uint64_t from, int64_t each, int64_t scale, uint64_t to, int sink)
+static int64_t max_flow(network_t *network, uint64_t senders, int64_t units, int64_t scale, uint64_t receivers,
+                        int sink)
 {
     for (int i = 0; i < network->arcs; ++i) {
-        synth_flow_set(network->flow, i, network->capacity[i] * scale);
+        synth_flow_set_capacity(network->flow, i, network->capacity[i] * scale);
     }
     for (int rank = 0; rank < network->topology->ranks; ++rank) {
-        synth_flow_set(network->flow, network->arcs + rank, (from >> rank & 1) != 0 ? each : 0);
-        synth_flow_set(network->flow, network->arcs + network->topology->ranks + rank,
-                       (to >> rank & 1) != 0 ? SYNTH_FLOW_FULL : 0);
+        synth_flow_set_capacity(network->flow, network->arcs + rank, (senders >> rank & 1) != 0 ? units : 0);
+        synth_flow_set_capacity(network->flow, network->arcs + network->topology->ranks + rank,
+                                (receivers >> rank & 1) != 0 ? SYNTH_FLOW_FULL : 0);
     }
     return synth_flow_run(network->flow, network->source, sink, SYNTH_FLOW_FULL);
 }
 
 /* Returns the ranks on the source's side of the minimum cut of the last flow. */
-static uint64_t near_set(const network_t *network)
+static uint64_t ranks_near_source(const network_t *network)
 {
     uint64_t set = 0;
 
@@ -156,43 +157,44 @@ static uint64_t near_set(const network_t *network)
 }
 
 /*
- * Lowers `share` to the largest amount that all ranks of `from` can each send to the sink in the same round. If that
- * lowers it, *set becomes the cut that limits it.
+ * Lowers *share to the largest amount that each rank of `senders` can send to the sink in one round, if all of them
+ * send at the same time. If *share is lowered, *cut becomes the set of ranks whose cut limits it.
  *
- * Each turn tries the current share. If not all of it arrives, the minimum cut has senders on its near side, and the
- * share becomes the capacity of the cut divided by their number. What senders on the far side put in does not cross the
- * cut, so it is subtracted from the flow to get this capacity. In each turn but the last, the share decreases to the
- * limit of some cut. There are finitely many cuts, so the loop ends.
+ * Each turn tries the current share. If not all of it arrives, the minimum cut has senders on its near side. The share
+ * is then lowered to the capacity of the cut divided by the number of these senders. The flow also contains what
+ * senders on the far side put in, which does not cross the cut, so this is subtracted to get the capacity. Each turn
+ * but the last lowers the share to the limit of some cut. There are finitely many cuts, so the loop ends.
  */
-static void tighten(network_t *network, uint64_t from, int sink, synth_rational_t *share, uint64_t *set)
+static void lower_share(network_t *network, uint64_t senders, int sink, synth_rational_t *share, uint64_t *cut)
 {
     for (;;) {
-        int64_t flow = flow_to(network, from, share->num, share->den, 0, sink), senders = __builtin_popcountll(from);
-        int64_t senders_near;
+        int64_t flow = max_flow(network, senders, share->num, share->den, 0, sink);
+        int64_t sender_count = __builtin_popcountll(senders), near_senders;
         uint64_t near_ranks;
 
-        if (flow >= senders * share->num) {
+        if (flow >= sender_count * share->num) {
             return;
         }
-        near_ranks = near_set(network);
-        senders_near = __builtin_popcountll(near_ranks & from);
-        *share = synth_fraction(flow - share->num * (senders - senders_near), share->den * senders_near);
-        *set = near_ranks;
+        near_ranks = ranks_near_source(network);
+        near_senders = __builtin_popcountll(near_ranks & senders);
+        *share = synth_fraction(flow - share->num * (sender_count - near_senders), share->den * near_senders);
+        *cut = near_ranks;
     }
 }
 
 /*
- * Sets the bound that follows from the largest amount that each rank of `from` can send to every sink in one round.
- * Each sink is examined separately, and the least amount counts. A rank that is the sink puts in nothing. The amount is
- * never 0, since every rank of a machine can reach every other one (synth_topology_connected).
+ * Sets the bound of a collective in which each rank of `senders` sends the same amount to every rank of `sinks`. Each
+ * sink is examined separately. The bound follows from the least of the amounts that can reach one sink in one round. A
+ * sink sends nothing to itself. The amount is never 0, since every rank of a machine can reach every other one
+ * (synth_topology_connected).
  */
-static void bound_by_shares(network_t *network, uint64_t from, uint64_t sinks, synth_bound_t *bound)
+static void bound_by_shares(network_t *network, uint64_t senders, uint64_t sinks, synth_bound_t *bound)
 {
     synth_rational_t share = {MAX_CAPACITY, 1};
 
     for (int sink = 0; sink < network->topology->ranks; ++sink) {
         if ((sinks >> sink & 1) != 0) {
-            tighten(network, from & ~(UINT64_C(1) << sink), sink, &share, &bound->set);
+            lower_share(network, senders & ~(UINT64_C(1) << sink), sink, &share, &bound->cut);
         }
     }
     bound->ratio = synth_fraction(share.den, share.num);
@@ -202,7 +204,7 @@ static void bound_by_shares(network_t *network, uint64_t from, uint64_t sinks, s
  * Returns the least capacity of a group that contains all links from a set of ranks to the other ranks. The group need
  * not be a port. Returns SYNTH_FLOW_FULL if there is no such group.
  */
-static int64_t common_group(const synth_topology_t *topology, uint64_t set)
+static int64_t min_group_capacity(const synth_topology_t *topology, uint64_t set)
 {
     int64_t min_capacity = SYNTH_FLOW_FULL;
     int crossing_links = 0;
@@ -226,9 +228,8 @@ static int64_t common_group(const synth_topology_t *topology, uint64_t set)
 }
 
 /*
- * Raises the bound of an all-to-all if the chunks from the ranks of a set to all other ranks need more rounds. The
- * chunks of a rank are its chunks to all ranks together, so each pair of ranks has the fraction 1 / topology->ranks of
- * them.
+ * Raises the bound of an all-to-all if the chunks from the ranks of a set to all other ranks need more rounds. A rank's
+ * number of chunks counts those to all ranks, so each pair of ranks has the fraction 1 / topology->ranks of it.
  */
 static void raise_by_pairs(network_t *network, uint64_t set, synth_bound_t *bound)
 {
@@ -240,12 +241,12 @@ static void raise_by_pairs(network_t *network, uint64_t set, synth_bound_t *boun
         return;
     }
     /* Divided by the number of ranks, so that the ranks of the set together put in no more than SYNTH_FLOW_FULL. */
-    capacity = flow_to(network, set, SYNTH_FLOW_FULL / topology->ranks, 1, others, network->sink);
-    group_capacity = common_group(topology, set);
+    capacity = max_flow(network, set, SYNTH_FLOW_FULL / topology->ranks, 1, others, network->sink);
+    group_capacity = min_group_capacity(topology, set);
     capacity = group_capacity < capacity ? group_capacity : capacity;
     if (capacity > 0 && synth_compare(bound->ratio, synth_fraction(pairs, capacity * topology->ranks)) < 0) {
         bound->ratio = synth_fraction(pairs, capacity * topology->ranks);
-        bound->set = set;
+        bound->cut = set;
     }
 }
 
@@ -294,8 +295,8 @@ static void bound_alltoall(network_t *network, synth_bound_t *bound)
 
     /* Only the cut of the all-gather is used: the ratio of an all-gather is no bound of an all-to-all. */
     bound_by_shares(network, all_ranks, all_ranks, bound);
-    gather_cut = bound->set;
-    *bound = (synth_bound_t){.ratio = {0, 1}, .by = "cut"};
+    gather_cut = bound->cut;
+    *bound = (synth_bound_t){.ratio = {0, 1}, .proof = "cut"};
     raise_by_pairs(network, gather_cut, bound);
     raise_by_pairs(network, all_ranks & ~gather_cut, bound);
     for (int rank = 0; rank < network->topology->ranks; ++rank) {
@@ -323,7 +324,7 @@ mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collect
         synth_topology_free(reversed);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    *bound = (synth_bound_t){.ratio = {0, 1}, .by = "cut"};
+    *bound = (synth_bound_t){.ratio = {0, 1}, .proof = "cut"};
     if (dual == SYNTH_ALLGATHER) {
         bound_by_shares(&network, all_ranks, all_ranks, bound);
     } else if (dual == SYNTH_GATHER || dual == SYNTH_SCATTER) { /* scatter: gather, the other way round */
@@ -352,19 +353,19 @@ mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_coll
     if (status == MSCCLPP_OK && (dual == collective || reversed != NULL) &&
         synth_slp_solve(reversed != NULL ? reversed : topology, dual, root, 0, seconds, &slp) == MSCCLPP_OK &&
         synth_compare(bound->ratio, slp.bound) < 0) {
-        *bound = (synth_bound_t){.ratio = slp.bound, .by = "linear program"};
+        *bound = (synth_bound_t){.ratio = slp.bound, .proof = "linear program"};
     }
     synth_topology_free(reversed);
     return status;
 }
 
 /*
- * Returns the largest number of chunks that one round can send between different parts of the machine. part[rank] is
- * the part to which a rank belongs. Each chunk leaves through one port, crosses one link, and enters through one port.
- * A link without a port begins at the flow's source or ends at its sink. If memory runs out, returns SYNTH_FLOW_FULL,
- * which limits nothing.
+ * Returns the largest number of chunks that can be sent between different parts of the machine in one round. part[rank]
+ * is the part to which a rank belongs. Each chunk leaves through one port, crosses one link, and enters through one
+ * port. A link without a port begins at the flow's source or ends at its sink. If memory runs out, returns
+ * SYNTH_FLOW_FULL, which limits nothing.
  */
-static int64_t sends_of_round(const synth_topology_t *topology, const int *part)
+static int64_t max_sends_of_round(const synth_topology_t *topology, const int *part)
 {
     int groups = topology->group_count, source = 2 * groups, sink = source + 1, arcs = 0;
     synth_flow_t *flow = synth_flow_new(sink + 1, topology->link_count + 2 * groups);
@@ -376,15 +377,15 @@ static int64_t sends_of_round(const synth_topology_t *topology, const int *part)
     }
     find_ports(topology, out_of, into);
     for (int i = 0; i < groups; ++i, arcs += 2) {
-        synth_flow_arc(flow, source, i, topology->groups[i].capacity);
-        synth_flow_arc(flow, groups + i, sink, topology->groups[i].capacity);
+        synth_flow_add_arc(flow, source, i, topology->groups[i].capacity);
+        synth_flow_add_arc(flow, groups + i, sink, topology->groups[i].capacity);
     }
     for (int i = 0; i < topology->link_count; ++i) {
         const synth_link_t *link = &topology->links[i];
         int out = out_of[i], in = into[i];
 
         if (part[link->from] != part[link->to]) {
-            synth_flow_arc(flow, out >= 0 ? out : source, in >= 0 ? groups + in : sink, link->capacity);
+            synth_flow_add_arc(flow, out >= 0 ? out : source, in >= 0 ? groups + in : sink, link->capacity);
         }
     }
     max_sends = synth_flow_run(flow, source, sink, SYNTH_FLOW_FULL);
@@ -394,37 +395,37 @@ static int64_t sends_of_round(const synth_topology_t *topology, const int *part)
 
 /*
  * Raises the bound of an all-reduce to what its sends between parts of the machine take, if that is more. With k parts,
- * a piece of the vector takes at least k - 1 sends until some rank has its sum. It takes k - 1 more to tell the other
- * parts.
+ * a piece of the vector takes at least k - 1 sends until some rank has its sum. It takes k - 1 more sends until the
+ * other parts have the sum.
  */
 static void raise_by_sends(const synth_topology_t *topology, const int *part, int parts, synth_bound_t *bound)
 {
-    int64_t sends_in_round = parts > 1 ? sends_of_round(topology, part) : SYNTH_FLOW_FULL;
+    int64_t sends_in_round = parts > 1 ? max_sends_of_round(topology, part) : SYNTH_FLOW_FULL;
 
     if (sends_in_round > 0 && synth_compare(bound->ratio, synth_fraction(2 * (parts - 1), sends_in_round)) < 0) {
-        *bound = (synth_bound_t){.ratio = synth_fraction(2 * (parts - 1), sends_in_round), .by = "number of sends"};
+        *bound = (synth_bound_t){.ratio = synth_fraction(2 * (parts - 1), sends_in_round), .proof = "number of sends"};
     }
 }
 
-/* Sets the bound by the narrowest cut of all. Rank 0 is on one side of it, so flows from and to rank 0 find it. */
+/* Sets the bound by the narrowest cut. Rank 0 is on one side of every cut, so flows from and to rank 0 find it. */
 static void bound_by_narrowest(network_t *network, synth_bound_t *bound)
 {
     synth_rational_t share = {MAX_CAPACITY, 1};
 
     for (int rank = 1; rank < network->topology->ranks; ++rank) {
-        tighten(network, 1, rank, &share, &bound->set);
-        tighten(network, UINT64_C(1) << rank, 0, &share, &bound->set);
+        lower_share(network, 1, rank, &share, &bound->cut);
+        lower_share(network, UINT64_C(1) << rank, 0, &share, &bound->cut);
     }
     bound->ratio = synth_fraction(share.den, share.num);
 }
 
-/* Sends between single ranks count, too, not only those between nodes. */
+/* Counts the sends twice: between single ranks, and between nodes. */
 void synth_bound_allreduce(const synth_topology_t *topology, synth_bound_t *bound)
 {
     int part[SYNTH_MAX_RANKS];
     network_t network = {.flow = NULL};
 
-    *bound = (synth_bound_t){.ratio = {0, 1}, .by = "cut"};
+    *bound = (synth_bound_t){.ratio = {0, 1}, .proof = "cut"};
     if (build_network(&network, topology)) {
         bound_by_narrowest(&network, bound);
     }

@@ -11,8 +11,8 @@ int synth_bound_steps(const synth_topology_t *topology, synth_collective_t colle
 
 typedef struct {
     synth_rational_t ratio; /* rounds for each chunk, whatever the number of steps */
-    uint64_t set;           /* the set of ranks whose cut proves the bound; 0 if the bound is proven differently */
-    const char *by;         /* "cut", "linear program" or "number of sends" */
+    uint64_t cut;      /* the set of ranks on one side of the cut that proves the bound; 0: something else proves it */
+    const char *proof; /* "cut", "linear program" or "number of sends" */
 } synth_bound_t;
 
 /*

@@ -42,19 +42,19 @@ static bool run_flow(scatter_t *scatter)
         for (int i = 0; i < topology->link_count; ++i) {
             const synth_link_t *link = &topology->links[i];
 
-            synth_flow_arc(scatter->flow, vertex_of(scatter, link->from, step), vertex_of(scatter, link->to, step + 1),
-                           (int64_t)link->capacity * scatter->rounds[step]);
+            synth_flow_add_arc(scatter->flow, vertex_of(scatter, link->from, step),
+                               vertex_of(scatter, link->to, step + 1), (int64_t)link->capacity * scatter->rounds[step]);
         }
     }
     for (int step = 0; step < scatter->steps; ++step) {
         for (int rank = 0; rank < ranks; ++rank) {
-            synth_flow_arc(scatter->flow, vertex_of(scatter, rank, step), vertex_of(scatter, rank, step + 1),
-                           SYNTH_FLOW_FULL);
+            synth_flow_add_arc(scatter->flow, vertex_of(scatter, rank, step), vertex_of(scatter, rank, step + 1),
+                               SYNTH_FLOW_FULL);
         }
     }
     for (int rank = 0; rank < ranks; ++rank) {
-        synth_flow_arc(scatter->flow, vertex_of(scatter, rank, scatter->steps), sink,
-                       rank == scatter->root ? 0 : scatter->chunks);
+        synth_flow_add_arc(scatter->flow, vertex_of(scatter, rank, scatter->steps), sink,
+                           rank == scatter->root ? 0 : scatter->chunks);
     }
     return synth_flow_run(scatter->flow, vertex_of(scatter, scatter->root, 0), sink, SYNTH_FLOW_FULL) ==
            (int64_t)(ranks - 1) * scatter->chunks;
@@ -82,7 +82,7 @@ static synth_schedule_t *trace_chunks(scatter_t *scatter, bool is_gather)
 
             /* In this step, the chunk stayed at the rank, or it came over one of the rank's links. */
             if (synth_flow_on(scatter->flow, scatter->steps * links + step * ranks + rank) > 0) {
-                synth_flow_take(scatter->flow, scatter->steps * links + step * ranks + rank, 1);
+                synth_flow_remove(scatter->flow, scatter->steps * links + step * ranks + rank, 1);
                 continue;
             }
             for (int i = 0; i < links && link < 0; ++i) {
@@ -90,7 +90,7 @@ static synth_schedule_t *trace_chunks(scatter_t *scatter, bool is_gather)
             }
             ok = link >= 0;
             if (ok) {
-                synth_flow_take(scatter->flow, step * links + link, 1);
+                synth_flow_remove(scatter->flow, step * links + link, 1);
                 rank = topology->links[link].from;
                 ok = is_gather ? synth_schedule_add(schedule, chunk, topology->links[link].to, rank,
                                                     scatter->steps - 1 - step, false)

@@ -14,7 +14,7 @@
 #include "tools/synth/lib/canon.h"
 
 enum {
-    MAX_KEPT = 256,       /* schedules */
+    MAX_SCHEDULES = 256,  /* schedules */
     MAX_TRIED = 8192,     /* tries */
     MAX_BYTES = 64 << 20, /* of a file */
     MAX_ROUNDS = 1 << 20, /* in a file */
@@ -35,13 +35,13 @@ struct synth_cache {
     synth_canon_t canon;
     int rank_at[SYNTH_MAX_RANKS]; /* [number in the canonical numbering]: the rank that has it */
     char path[PATH];
-    synth_schedule_t *kept[MAX_KEPT]; /* in the canonical numbering */
-    double seconds[MAX_KEPT];         /* how long the search for each took */
-    int kept_count;
+    synth_schedule_t *schedules[MAX_SCHEDULES]; /* in the canonical numbering */
+    double seconds[MAX_SCHEDULES];              /* how long the search for each took */
+    int schedule_count;
     tried_t *tried;
     int tried_count;
-    bool has_news; /* the cache has schedules or tries that are not in the file */
-    int error;     /* errno of a write that failed; 0: none */
+    bool is_dirty;   /* the cache has schedules or tries that are not in the file */
+    int write_errno; /* errno of a write that failed; 0: none */
 };
 
 /*
@@ -88,7 +88,7 @@ static bool read_number(const mscclpp_json_t *value, int max, int *number_p)
     return is_valid;
 }
 
-/* Reads an array of exactly `count` numbers, number i from 0 to most[i]. Returns false if it is no such array. */
+/* Reads an array of exactly `count` numbers, number i from 0 to max[i]. Returns false if it is no such array. */
 static bool read_numbers(const mscclpp_json_t *array, const int *max, int count, int *number_p)
 {
     const mscclpp_json_t *item =
@@ -110,7 +110,7 @@ static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
 {
     const mscclpp_json_t *rounds = mscclpp_json_get(point, "rounds"), *sends = mscclpp_json_get(point, "sends");
     int chunks, steps, milliseconds, step = 0;
-    bool ok = point->type == MSCCLPP_JSON_OBJECT && cache->kept_count < MAX_KEPT &&
+    bool ok = point->type == MSCCLPP_JSON_OBJECT && cache->schedule_count < MAX_SCHEDULES &&
               read_number(mscclpp_json_get(point, "chunks"), SYNTH_MAX_CHUNKS, &chunks) &&
               read_number(mscclpp_json_get(point, "steps"), SYNTH_MAX_STEPS, &steps) &&
               read_number(mscclpp_json_get(point, "milliseconds"), 1 << 30, &milliseconds) && chunks > 0 &&
@@ -131,7 +131,7 @@ static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
         ok = read_number(item, MAX_ROUNDS, &schedule->rounds[step++]);
     }
     for (const mscclpp_json_t *item = sends->first; ok && item != NULL; item = item->next) {
-        int max[4] = {schedule->count - 1, cache->ranks - 1, cache->ranks - 1, steps - 1};
+        int max[4] = {schedule->total_chunks - 1, cache->ranks - 1, cache->ranks - 1, steps - 1};
         int send[4]; /* chunk, from, to, step */
 
         ok =
@@ -141,14 +141,14 @@ static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
         synth_schedule_free(schedule);
         return false;
     }
-    cache->seconds[cache->kept_count] = milliseconds / 1000.0;
-    cache->kept[cache->kept_count++] = schedule;
+    cache->seconds[cache->schedule_count] = milliseconds / 1000.0;
+    cache->schedules[cache->schedule_count++] = schedule;
     return true;
 }
 
 /*
- * Adds the contents of a file to the cache. Returns false if the file is for another topology or is not valid. Some of
- * its contents may then have been added.
+ * Adds the contents of a file, whose JSON is `root`, to the cache. Returns false if the file is for another topology or
+ * is not valid. Some of its contents may then have been added.
  */
 static bool read_entry(synth_cache_t *cache, const mscclpp_json_t *root)
 {
@@ -179,13 +179,13 @@ static bool read_entry(synth_cache_t *cache, const mscclpp_json_t *root)
     return true;
 }
 
-/* Empties the cache, and frees its schedules. */
-static void forget(synth_cache_t *cache)
+/* Empties the cache in memory, and frees its schedules. */
+static void clear(synth_cache_t *cache)
 {
-    for (int i = 0; i < cache->kept_count; ++i) {
-        synth_schedule_free(cache->kept[i]);
+    for (int i = 0; i < cache->schedule_count; ++i) {
+        synth_schedule_free(cache->schedules[i]);
     }
-    cache->kept_count = 0;
+    cache->schedule_count = 0;
     cache->tried_count = 0;
 }
 
@@ -260,32 +260,32 @@ synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topo
         return NULL;
     }
     for (int rank = 0; rank < topology->ranks; ++rank) {
-        cache->rank_at[cache->canon.place[rank]] = rank;
+        cache->rank_at[cache->canon.numbering[rank]] = rank;
     }
     synth_canon_digest(&cache->canon, digest);
     if (snprintf(cache->path, sizeof(cache->path), "%s/%s-%s.json", folder, digest,
                  synth_collective_names[collective]) >= (int)sizeof(cache->path)) {
-        cache->error = ENAMETOOLONG;
+        cache->write_errno = ENAMETOOLONG;
     } else if (!make_folder(folder)) {
-        cache->error = errno;
+        cache->write_errno = errno;
     } else if (!read_file(cache, reason, reason_size)) {
-        forget(cache);
+        clear(cache);
         snprintf(reason, reason_size, "%.160s is no entry of the cache, and is written anew", cache->path);
     } else {
         reason[0] = '\0';
     }
-    cache->has_news = false; /* tries that were read from the file need not be written */
+    cache->is_dirty = false; /* tries that were read from the file need not be written */
     return cache;
 }
 
 int synth_cache_count(const synth_cache_t *cache)
 {
-    return cache->kept_count;
+    return cache->schedule_count;
 }
 
 synth_schedule_t *synth_cache_schedule(const synth_cache_t *cache, int i, double *seconds_p)
 {
-    synth_schedule_t *schedule = renumbered(cache->kept[i], cache->rank_at);
+    synth_schedule_t *schedule = renumbered(cache->schedules[i], cache->rank_at);
 
     *seconds_p = cache->seconds[i];
     if (schedule != NULL) {
@@ -302,8 +302,8 @@ static void write_entry(const synth_cache_t *cache, FILE *out)
 {
     fprintf(out, "{\"version\": 1, \"collective\": \"%s\",\n \"topology\": \"%s\",\n \"schedules\": [",
             synth_collective_names[cache->collective], cache->canon.text);
-    for (int i = 0; i < cache->kept_count; ++i) {
-        const synth_schedule_t *schedule = cache->kept[i];
+    for (int i = 0; i < cache->schedule_count; ++i) {
+        const synth_schedule_t *schedule = cache->schedules[i];
 
         fprintf(out, "%s\n  {\"chunks\": %d, \"steps\": %d, \"milliseconds\": %d, \"rounds\": [", i > 0 ? "," : "",
                 schedule->chunks, schedule->steps, (int)(cache->seconds[i] * 1000));
@@ -330,7 +330,7 @@ static void write_entry(const synth_cache_t *cache, FILE *out)
 
 /*
  * Writes the file under another name first and then renames it, so that no process reads an incomplete file. On failure
- * it sets `error`; further calls then do nothing.
+ * it sets `write_errno`; further calls then do nothing.
  */
 static void write_file(synth_cache_t *cache)
 {
@@ -338,33 +338,34 @@ static void write_file(synth_cache_t *cache)
     FILE *file;
     bool ok;
 
-    if (cache->error != 0) {
+    if (cache->write_errno != 0) {
         return;
     }
     snprintf(path, sizeof(path), "%s.%ld", cache->path, (long)getpid());
     file = fopen(path, "w");
     if (file == NULL) {
-        cache->error = errno;
+        cache->write_errno = errno;
         return;
     }
     write_entry(cache, file);
     ok = !ferror(file);
     ok = fclose(file) == 0 && ok;
     if (!ok || rename(path, cache->path) != 0) {
-        cache->error = errno != 0 ? errno : EIO;
+        cache->write_errno = errno != 0 ? errno : EIO;
         (void)unlink(path);
         return;
     }
-    cache->has_news = false;
+    cache->is_dirty = false;
 }
 
 void synth_cache_keep(synth_cache_t *cache, const synth_schedule_t *schedule, double seconds)
 {
-    synth_schedule_t *copy = cache->kept_count < MAX_KEPT ? renumbered(schedule, cache->canon.place) : NULL;
+    synth_schedule_t *copy =
+        cache->schedule_count < MAX_SCHEDULES ? renumbered(schedule, cache->canon.numbering) : NULL;
 
     if (copy != NULL) {
-        cache->seconds[cache->kept_count] = seconds;
-        cache->kept[cache->kept_count++] = copy;
+        cache->seconds[cache->schedule_count] = seconds;
+        cache->schedules[cache->schedule_count++] = copy;
         write_file(cache);
     }
 }
@@ -401,7 +402,7 @@ void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, in
     if (tried != NULL) {
         tried->passes = passes > tried->passes ? passes : tried->passes;
         tried->is_impossible = tried->is_impossible || is_impossible;
-        cache->has_news = true;
+        cache->is_dirty = true;
     }
 }
 
@@ -409,14 +410,14 @@ bool synth_cache_close(synth_cache_t *cache, char *reason, size_t reason_size)
 {
     int error;
 
-    if (cache->has_news) {
+    if (cache->is_dirty) {
         write_file(cache);
     }
-    error = cache->error;
+    error = cache->write_errno;
     if (error != 0) {
         snprintf(reason, reason_size, "the cache %.160s is not written: %s", cache->path, strerror(error));
     }
-    forget(cache);
+    clear(cache);
     synth_canon_free(&cache->canon);
     free(cache->tried);
     free(cache);

@@ -14,7 +14,7 @@ enum {
     MAX_KEPT = 256     /* automorphisms that are stored; more of them would only make the search faster */
 };
 
-/* A hash of the links and groups of a rank, to tell the ranks of one cell apart. */
+/* What tells the ranks of one cell apart: a hash of the links and groups of a rank. */
 typedef struct {
     uint64_t hash;
     int rank, cell;
@@ -23,17 +23,18 @@ typedef struct {
 typedef struct {
     const synth_topology_t *topology;
     synth_canon_t *canon;
-    int path[SYNTH_MAX_RANKS];       /* the rank that is singled out at each level */
-    int best_path[SYNTH_MAX_RANKS];  /* the path that led to the least text so far */
-    int best_place[SYNTH_MAX_RANKS]; /* the numbering that has this text */
-    char *best;                      /* the least text so far */
-    int leaves;                      /* complete numberings so far */
-    bool failed;                     /* memory ran out */
+    int path[SYNTH_MAX_RANKS];           /* the rank that is singled out at each level */
+    int best_path[SYNTH_MAX_RANKS];      /* the path that led to the least text so far */
+    int best_numbering[SYNTH_MAX_RANKS]; /* the numbering that has this text */
+    char *best_text;                     /* the least text so far */
+    int leaves;                          /* complete numberings so far */
+    bool failed;                         /* memory ran out */
     bool is_cut_short;
     unsigned char automorphism[MAX_KEPT][SYNTH_MAX_RANKS]; /* [rank]: the rank that it is mapped onto */
     int automorphisms;                                     /* how many are known */
 } search_t;
 
+/* Combines two hashes into one, which depends on their order. */
 static uint64_t mix(uint64_t a, uint64_t b)
 {
     uint64_t mixed = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) * UINT64_C(0xff51afd7ed558ccd);
@@ -60,10 +61,11 @@ static uint64_t pair_hash(const synth_topology_t *topology, int rank, int other)
 }
 
 /*
- * Splits cells until all ranks of a cell have equal links and groups to every cell. Returns the number of cells. The
- * number of a cell is the number of ranks in the cells before it. A hash is a sum over links and groups, so it does not
- * depend on the numbering of the ranks. So topologies that differ only in the numbering are split in the same way. If
- * two hashes are equal by chance, the cell is not split, and the search tries its ranks one by one.
+ * Splits cells until all ranks of a cell have equal links and groups to every cell. cell[rank] is the number of the
+ * rank's cell, which is the number of ranks in the cells before it. Returns how many cells there are. A hash is a sum
+ * over links and groups, so it does not depend on the numbering of the ranks. Topologies that differ only in their
+ * numbering are therefore split in the same way. If two hashes are equal by chance, the cell is not split, and the
+ * search tries its ranks one by one.
  */
 static int refine(const synth_topology_t *topology, int *cell)
 {
@@ -110,21 +112,23 @@ static int refine(const synth_topology_t *topology, int *cell)
     return cells;
 }
 
+/* Compares numbers, for qsort. */
 static int by_number(const void *left, const void *right)
 {
     return *(const int *)left - *(const int *)right;
 }
 
+/* Compares texts, for qsort. */
 static int by_text(const void *left, const void *right)
 {
     return strcmp(*(char *const *)left, *(char *const *)right);
 }
 
 /*
- * Returns a text that describes a group in the numbering `place`: its capacity and its sorted links. The caller frees
- * the text. Returns NULL if memory runs out.
+ * Returns a text that describes a group in the numbering `numbering`: its capacity and its sorted links. The caller
+ * frees the text. Returns NULL if memory runs out.
  */
-static char *group_text(const synth_topology_t *topology, const synth_group_t *group, const int *place)
+static char *group_text(const synth_topology_t *topology, const synth_group_t *group, const int *numbering)
 {
     int *ends = malloc(sizeof(int) * (size_t)group->count);
     char *text = NULL;
@@ -134,7 +138,7 @@ static char *group_text(const synth_topology_t *topology, const synth_group_t *g
     for (int i = 0; ends != NULL && i < group->count; ++i) {
         const synth_link_t *link = &topology->links[group->links[i]];
 
-        ends[i] = place[link->from] * SYNTH_MAX_RANKS + place[link->to];
+        ends[i] = numbering[link->from] * SYNTH_MAX_RANKS + numbering[link->to];
     }
     if (ends != NULL && out != NULL) {
         qsort(ends, (size_t)group->count, sizeof(int), by_number);
@@ -152,10 +156,10 @@ static char *group_text(const synth_topology_t *topology, const synth_group_t *g
 }
 
 /*
- * Returns a text that describes the whole topology in the numbering `place`. The caller frees the text. Returns NULL if
- * memory runs out.
+ * Returns a text that describes the whole topology in the numbering `numbering`. The caller frees the text. Returns
+ * NULL if memory runs out.
  */
-static char *text_of(const synth_topology_t *topology, const int *place, bool has_root)
+static char *text_of(const synth_topology_t *topology, const int *numbering, bool has_root)
 {
     int rank_at[SYNTH_MAX_RANKS], group_count = topology->group_count;
     char **groups = calloc((size_t)group_count + 1, sizeof(*groups)), *text = NULL;
@@ -164,10 +168,10 @@ static char *text_of(const synth_topology_t *topology, const int *place, bool ha
     FILE *out = open_memstream(&text, &size);
 
     for (int rank = 0; rank < topology->ranks; ++rank) {
-        rank_at[place[rank]] = rank;
+        rank_at[numbering[rank]] = rank;
     }
     for (int i = 0; ok && i < group_count; ++i) {
-        groups[i] = group_text(topology, &topology->groups[i], place);
+        groups[i] = group_text(topology, &topology->groups[i], numbering);
         ok = groups[i] != NULL;
     }
     if (ok && out != NULL) {
@@ -206,24 +210,24 @@ static char *text_of(const synth_topology_t *topology, const int *place, bool ha
 }
 
 /*
- * Compares the text of a complete numbering with the least text so far, and keeps the smaller one. If the texts are
- * equal, the two numberings yield an automorphism, which is stored.
+ * Examines a complete numbering, which is a leaf of the search tree. Compares its text with the least text so far, and
+ * keeps the smaller one. If the texts are equal, the two numberings yield an automorphism, which is stored.
  *
- * Returns the level at which the search continues. After an equal text, this is the level at which the current path
- * leaves the path of the least text: below it, the current path mirrors what was already searched. Otherwise it is the
- * current level.
+ * Returns the level at which the search continues. In general this is `level`. After an equal text it is the level at
+ * which the current path leaves the path of the least text. Below that level, the current path only mirrors what was
+ * already searched.
  */
-static int take_leaf(search_t *search, const int *place, int level, bool has_root)
+static int compare_leaf(search_t *search, const int *numbering, int level, bool has_root)
 {
-    char *text = text_of(search->topology, place, has_root);
-    int order = text == NULL ? 1 : search->best == NULL ? -1 : strcmp(text, search->best);
+    char *text = text_of(search->topology, numbering, has_root);
+    int order = text == NULL ? 1 : search->best_text == NULL ? -1 : strcmp(text, search->best_text);
 
     search->failed = search->failed || text == NULL;
     search->is_cut_short = search->is_cut_short || ++search->leaves >= MAX_LEAVES;
     if (order < 0) {
-        free(search->best);
-        search->best = text;
-        memcpy(search->best_place, place, sizeof(search->best_place));
+        free(search->best_text);
+        search->best_text = text;
+        memcpy(search->best_numbering, numbering, sizeof(search->best_numbering));
         memcpy(search->best_path, search->path, sizeof(search->best_path));
         return level;
     }
@@ -234,7 +238,7 @@ static int take_leaf(search_t *search, const int *place, int level, bool has_roo
         if (search->automorphisms < MAX_KEPT) {
             for (int rank = 0; rank < search->topology->ranks; ++rank) {
                 for (int image = 0; image < search->topology->ranks; ++image) {
-                    if (place[rank] == search->best_place[image]) {
+                    if (numbering[rank] == search->best_numbering[image]) {
                         search->automorphism[search->automorphisms][rank] = (unsigned char)image;
                     }
                 }
@@ -259,10 +263,11 @@ static int representative(const int *parent, int rank)
 }
 
 /*
- * Returns true if a rank need not be tried, because known automorphisms map a rank that was tried onto it. They must
- * keep the path, and several may be applied one after another. Both ranks then lead to the same texts.
+ * Returns true if a rank need not be tried, because known automorphisms map a rank that was tried onto it. Both ranks
+ * then lead to the same texts. Only automorphisms that keep all ranks of the path count. Several of them may be applied
+ * one after another.
  */
-static bool is_tried(const search_t *search, int level, const bool *tried, int rank)
+static bool is_equivalent_to_tried(const search_t *search, int level, const bool *tried, int rank)
 {
     int parent[SYNTH_MAX_RANKS], ranks = search->topology->ranks;
 
@@ -289,11 +294,10 @@ static bool is_tried(const search_t *search, int level, const bool *tried, int r
 }
 
 /*
- * Searches the numberings that refine a partition into cells: singles out each rank of the first cell that has several
- * ranks. The singled-out rank keeps the number of the cell, and the other ranks get the next number, since there is one
- * more rank before them. Returns the level at which the search continues. If this is less than the caller's own level,
- * the caller also returns it at once. After a failure, or if the search was cut short, no level tries any further
- * ranks.
+ * Searches the numberings that refine the partition `coarse`: refines it, and singles out each rank of the first cell
+ * that has several ranks. The singled-out rank keeps the number of the cell. The other ranks of the cell get the next
+ * number, since there is one more rank before them. Returns the level at which the search continues. A caller at a
+ * deeper level returns at once, too. After a failure, or if the search was cut short, no further ranks are tried.
  */
 static int descend(search_t *search, const int *coarse, int level, bool has_root)
 {
@@ -302,7 +306,7 @@ static int descend(search_t *search, const int *coarse, int level, bool has_root
 
     memcpy(cell, coarse, sizeof(cell));
     if (refine(search->topology, cell) == ranks) {
-        return take_leaf(search, cell, level, has_root);
+        return compare_leaf(search, cell, level, has_root);
     }
     for (int rank = 0; rank < ranks; ++rank) {
         ++cell_size[cell[rank]];
@@ -313,7 +317,7 @@ static int descend(search_t *search, const int *coarse, int level, bool has_root
     for (int rank = 0; rank < ranks && !search->failed && !search->is_cut_short; ++rank) {
         int finer[SYNTH_MAX_RANKS], next_level;
 
-        if (cell[rank] != split_cell || is_tried(search, level, tried, rank)) {
+        if (cell[rank] != split_cell || is_equivalent_to_tried(search, level, tried, rank)) {
             continue;
         }
         tried[rank] = true;
@@ -344,12 +348,12 @@ bool synth_canon_find(const synth_topology_t *topology, int root, synth_canon_t 
         cell[rank] = rank != root;
     }
     descend(search, cell, 0, root >= 0);
-    ok = search->best != NULL && !search->failed;
-    memcpy(canon->place, search->best_place, sizeof(canon->place));
+    ok = search->best_text != NULL && !search->failed;
+    memcpy(canon->numbering, search->best_numbering, sizeof(canon->numbering));
     canon->is_exact = !search->is_cut_short;
-    canon->text = ok ? search->best : NULL;
+    canon->text = ok ? search->best_text : NULL;
     if (!ok) {
-        free(search->best);
+        free(search->best_text);
     }
     free(search);
     return ok;

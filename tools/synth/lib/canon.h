@@ -5,9 +5,9 @@
 #include "tools/synth/lib/topology.h"
 
 typedef struct {
-    int place[SYNTH_MAX_RANKS]; /* [rank]: its number in the canonical numbering */
-    bool is_exact;              /* false: the search was cut short; other numberings may lead to another text */
-    char *text;                 /* ranks, nodes, links and groups in the canonical numbering; names are left out */
+    int numbering[SYNTH_MAX_RANKS]; /* [rank]: its number in the canonical numbering */
+    bool is_exact;                  /* false: the search was cut short; other numberings may lead to another text */
+    char *text;                     /* ranks, nodes, links and groups in the canonical numbering; names are left out */
 } synth_canon_t;
 
 /*

@@ -14,7 +14,7 @@ enum { FEW_CHUNKS = 64 }; /* the second choice of choose_parts is taken up to th
 
 /*
  * Returns true if a schedule of this many chunks and sends is allowed. Callers ask before they make a schedule, so that
- * none is made that is too large.
+ * no schedule is made in vain.
  */
 static bool fits(int64_t chunks, int max_chunks, int64_t sends)
 {
@@ -65,15 +65,15 @@ static int rank_at(const synth_shape_t *shape, int node, int position)
     return shape->rank_of[node % shape->nodes * shape->gpus + position];
 }
 
-/* Returns where a rank is: node * gpus + position. Every rank has a place (synth_shape), so the loop ends. */
-static int place_of(const synth_shape_t *shape, int rank)
+/* Returns the index of a rank in shape->rank_of: node * gpus + position. Every rank has one, so the loop ends. */
+static int index_of(const synth_shape_t *shape, int rank)
 {
-    int place = 0;
+    int index = 0;
 
-    while (shape->rank_of[place] != rank) {
-        ++place;
+    while (shape->rank_of[index] != rank) {
+        ++index;
     }
-    return place;
+    return index;
 }
 
 /* Adds the sends of a chunk from one rank to all others of its node. Returns false if memory runs out. */
@@ -163,8 +163,8 @@ static bool choose_parts(const synth_shape_t *shape, int steps, int max_chunks, 
  * own node in step 0, crosses to the other nodes in its step, and is spread there in the next one. Returns false if
  * memory runs out.
  */
-static bool gather_from(synth_schedule_t *schedule, const synth_shape_t *shape, const parts_t *parts, int steps,
-                        int node, int position)
+static bool add_allgather_of(synth_schedule_t *schedule, const synth_shape_t *shape, const parts_t *parts, int steps,
+                             int node, int position)
 {
     int chunk = rank_at(shape, node, position) * (int)parts->chunks;
     bool ok = true;
@@ -203,7 +203,7 @@ static synth_schedule_t *nodes_allgather(const synth_topology_t *topology, const
     schedule = synth_schedule_new(SYNTH_ALLGATHER, ranks, 0, (int)parts.chunks);
     ok = schedule != NULL;
     for (int i = 0; ok && i < ranks; ++i) {
-        ok = gather_from(schedule, shape, &parts, steps, i / shape->gpus, i % shape->gpus);
+        ok = add_allgather_of(schedule, shape, &parts, steps, i / shape->gpus, i % shape->gpus);
     }
     return synth_schedule_finish(topology, schedule, steps, ok);
 }
@@ -213,8 +213,8 @@ static synth_schedule_t *nodes_allgather(const synth_topology_t *topology, const
  * no more rounds. Reversed, this gather is a scatter, since these machines have equal links in both directions. Returns
  * NULL if there are too few steps or too many chunks, or if memory runs out.
  */
-static synth_schedule_t *nodes_rooted(const synth_topology_t *topology, const synth_shape_t *shape,
-                                      synth_collective_t collective, int root, int steps, int max_chunks)
+static synth_schedule_t *nodes_gather_or_scatter(const synth_topology_t *topology, const synth_shape_t *shape,
+                                                 synth_collective_t collective, int root, int steps, int max_chunks)
 {
     synth_schedule_t *gather = nodes_allgather(topology, shape, steps, max_chunks), *scatter;
     bool ok = gather != NULL;
@@ -256,7 +256,7 @@ static synth_schedule_t *nodes_alltoall(const synth_topology_t *topology, const 
     schedule = ok ? synth_schedule_new(SYNTH_ALLTOALL, ranks, 0, ranks * per_pair) : NULL;
     ok = schedule != NULL;
     for (int i = 0; ok && i < ranks * ranks * per_pair; ++i) {
-        int from = i / per_pair / ranks, to = i / per_pair % ranks; /* places, not ranks */
+        int from = i / per_pair / ranks, to = i / per_pair % ranks; /* indices in rank_of, not ranks */
         int node = from / shape->gpus, far_node = to / shape->gpus;
         int from_position = from % shape->gpus, to_position = to % shape->gpus;
         int distance = (far_node + shape->nodes - node) % shape->nodes;
@@ -283,18 +283,21 @@ static synth_schedule_t *nodes_alltoall(const synth_topology_t *topology, const 
 }
 
 /*
- * Adds the sends of one chunk that travels by the position `via`. In `step` the root sends the chunk to that position
- * of its own node. From there it is sent to the other nodes, and within each node as soon as it has arrived there. If
- * `distance` is 0, the chunk crosses to all nodes at once, and has arrived everywhere after step + 2. Otherwise it
- * crosses to the node that is `distance` nodes further, which sends it to the other nodes, and it has arrived
- * everywhere after step + 3. Returns false if memory runs out.
+ * Adds the sends of one chunk that crosses between nodes at the position `via`. In `step` the root sends the chunk to
+ * that position of its own node. From there it is sent to the other nodes, and within each node as soon as it has
+ * arrived there.
+ * - If `distance` is 0, the chunk crosses to all nodes at once. All ranks have it after step + 2.
+ * - Otherwise it crosses to the node that is `distance` nodes further, which sends it to the other nodes. All ranks
+ * have it after step + 3.
+ *
+ * Returns false if memory runs out.
  */
-static bool broadcast_by(synth_schedule_t *schedule, const synth_shape_t *shape, int chunk, int root_place, int via,
-                         int distance, int step)
+static bool add_broadcast_via(synth_schedule_t *schedule, const synth_shape_t *shape, int chunk, int root_index,
+                              int via, int distance, int step)
 {
-    int node = root_place / shape->gpus, position = root_place % shape->gpus;
+    int node = root_index / shape->gpus, position = root_index % shape->gpus;
     bool ok = via == position ||
-              synth_schedule_add(schedule, chunk, shape->rank_of[root_place], rank_at(shape, node, via), step, false);
+              synth_schedule_add(schedule, chunk, shape->rank_of[root_index], rank_at(shape, node, via), step, false);
 
     for (int to = 0; ok && to < shape->gpus; ++to) {
         ok = to == via || to == position ||
@@ -330,7 +333,7 @@ static bool broadcast_by(synth_schedule_t *schedule, const synth_shape_t *shape,
 static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topology, const synth_shape_t *shape,
                                                    int root, int max_chunks)
 {
-    int root_place = place_of(shape, root), node = root_place / shape->gpus, position = root_place % shape->gpus;
+    int root_index = index_of(shape, root), node = root_index / shape->gpus, position = root_index % shape->gpus;
     synth_schedule_t *schedule = fits(2, max_chunks, 2 * (topology->ranks - 1))
                                      ? synth_schedule_new(SYNTH_BROADCAST, topology->ranks, root, 2)
                                      : NULL;
@@ -360,7 +363,7 @@ static synth_schedule_t *nodes_broadcast(const synth_topology_t *topology, const
                                          int steps, int per_node, int max_chunks)
 {
     int ranks = topology->ranks, waves = steps - 3, other_nodes = shape->nodes - 1, chunk = 0;
-    int root_place = place_of(shape, root);
+    int root_index = index_of(shape, root);
     int64_t chunks = (int64_t)per_node * shape->gpus * (waves * other_nodes + 1);
     bool ok = steps >= 3 && fits(chunks, max_chunks, chunks * (ranks - 1));
     synth_schedule_t *schedule = ok ? synth_schedule_new(SYNTH_BROADCAST, ranks, root, (int)chunks) : NULL;
@@ -369,7 +372,8 @@ static synth_schedule_t *nodes_broadcast(const synth_topology_t *topology, const
     for (int via = 0; via < shape->gpus; ++via) {
         for (int wave = 0; wave <= waves; ++wave) {
             for (int i = 0; ok && i < (wave < waves ? other_nodes : 1) * per_node; ++i, ++chunk) {
-                ok = broadcast_by(schedule, shape, chunk, root_place, via, wave < waves ? i / per_node + 1 : 0, wave);
+                ok = add_broadcast_via(schedule, shape, chunk, root_index, via, wave < waves ? i / per_node + 1 : 0,
+                                       wave);
             }
         }
     }
@@ -399,8 +403,8 @@ static synth_schedule_t *best_broadcast(const synth_topology_t *topology, const 
     return best;
 }
 
-synth_schedule_t *synth_closed(const synth_topology_t *topology, const synth_shape_t *shape,
-                               synth_collective_t collective, int root, int steps, int max_chunks)
+synth_schedule_t *synth_closed_schedule(const synth_topology_t *topology, const synth_shape_t *shape,
+                                        synth_collective_t collective, int root, int steps, int max_chunks)
 {
     if (shape->kind == SYNTH_COMPLETE && collective == SYNTH_BROADCAST) {
         return complete_broadcast(topology, shape, root, steps, max_chunks);
@@ -413,7 +417,7 @@ synth_schedule_t *synth_closed(const synth_topology_t *topology, const synth_sha
         return nodes_allgather(topology, shape, steps, max_chunks);
     case SYNTH_GATHER:
     case SYNTH_SCATTER:
-        return nodes_rooted(topology, shape, collective, root, steps, max_chunks);
+        return nodes_gather_or_scatter(topology, shape, collective, root, steps, max_chunks);
     case SYNTH_ALLTOALL:
         return nodes_alltoall(topology, shape, steps, max_chunks);
     case SYNTH_BROADCAST:

@@ -19,12 +19,11 @@ typedef struct {
     int nodes, gpus;              /* gpus: of each node; SYNTH_COMPLETE has one node */
     int inside;                   /* capacity of each link within a node */
     int port;                     /* chunks that a rank can send, or receive, in one round; SYNTH_NODES: across nodes */
-    int rank_of[SYNTH_MAX_RANKS]; /* [node * gpus + position]: the rank at this place; ranks of one position are joined
-                                   */
+    int rank_of[SYNTH_MAX_RANKS]; /* [node * gpus + position]: the rank; ranks of one position are joined */
 } synth_shape_t;
 
 /* Determines the kind of machine. If it is SYNTH_IRREGULAR, only `kind` is meaningful. */
-void synth_shape(const synth_topology_t *topology, synth_shape_t *shape);
+void synth_shape_find(const synth_topology_t *topology, synth_shape_t *shape);
 
 /*
  * Returns the least number of rounds for each chunk of a collective that does not combine, in `steps` steps. Returns
@@ -36,7 +35,7 @@ synth_rational_t synth_closed_bound(const synth_shape_t *shape, synth_collective
  * Makes the best schedule of `steps` steps that a formula gives for a collective that does not combine, with at most
  * `max_chunks` chunks and SYNTH_MAX_SENDS sends. Returns NULL if there is none, or if memory runs out.
  */
-synth_schedule_t *synth_closed(const synth_topology_t *topology, const synth_shape_t *shape,
-                               synth_collective_t collective, int root, int steps, int max_chunks);
+synth_schedule_t *synth_closed_schedule(const synth_topology_t *topology, const synth_shape_t *shape,
+                                        synth_collective_t collective, int root, int steps, int max_chunks);
 
 #endif

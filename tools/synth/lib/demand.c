@@ -47,9 +47,9 @@ synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int r
     demand->ranks = ranks;
     demand->root = root;
     demand->chunks = chunks;
-    demand->count = collective == SYNTH_BROADCAST ? chunks : ranks * chunks;
-    demand->source = malloc(sizeof(*demand->source) * demand->count);
-    demand->wanted = malloc(sizeof(*demand->wanted) * demand->count);
+    demand->total_chunks = collective == SYNTH_BROADCAST ? chunks : ranks * chunks;
+    demand->source = malloc(sizeof(*demand->source) * demand->total_chunks);
+    demand->wanted = malloc(sizeof(*demand->wanted) * demand->total_chunks);
     if (demand->source == NULL || demand->wanted == NULL) {
         synth_demand_free(demand);
         return NULL;
@@ -59,7 +59,7 @@ synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int r
      * chunks that one rank receives. A broadcast has only one block. The block of an all-to-all is divided once more,
      * by receivers: its number of chunks is a multiple of the number of ranks (synth_min_chunks).
      */
-    for (int chunk = 0; chunk < demand->count; ++chunk) {
+    for (int chunk = 0; chunk < demand->total_chunks; ++chunk) {
         int block = chunk / chunks, source = block;
         uint64_t wanted = all_ranks;
 

@@ -35,10 +35,10 @@ synth_collective_t synth_dual(synth_collective_t collective);
 typedef struct {
     synth_collective_t collective;
     int ranks, root;
-    int chunks;  /* chunks of one rank's block, or of the whole vector; for alltoall, of everything that one rank sends
-                  */
-    int count;   /* chunks in all */
-    int *source; /* [chunk]: the rank that has it at first */
+    int chunks; /* chunks of one rank's block, or of the whole vector; for alltoall, of everything that one rank sends
+                 */
+    int total_chunks; /* of all ranks */
+    int *source;      /* [chunk]: the rank that has it at first */
     uint64_t *wanted; /* [chunk]: the set of ranks that want it, without the source */
 } synth_demand_t;
 

@@ -7,8 +7,9 @@
 /* The load of each link and group in the current step. */
 typedef struct {
     const synth_topology_t *topology;
-    int *link, *group;      /* chunks on each link, in each group */
-    int *first, *groups_of; /* the groups of a link: groups_of[first[link]] to groups_of[first[link + 1] - 1] */
+    int *link, *group; /* chunks on each link, in each group */
+    int *first_group,
+        *groups_of; /* the groups of a link: groups_of[first_group[link]] to groups_of[first_group[link + 1] - 1] */
 } loads_t;
 
 /* Allocates empty loads. Returns false if memory runs out; the caller calls free_loads in either case. */
@@ -22,9 +23,9 @@ static bool make_loads(loads_t *loads, const synth_topology_t *topology)
     loads->topology = topology;
     loads->link = calloc((size_t)topology->link_count + 1, sizeof(int));
     loads->group = calloc((size_t)topology->group_count + 1, sizeof(int));
-    loads->first = calloc((size_t)topology->link_count + 2, sizeof(int));
+    loads->first_group = calloc((size_t)topology->link_count + 2, sizeof(int));
     loads->groups_of = malloc(sizeof(int) * (members + 1));
-    if (loads->link == NULL || loads->group == NULL || loads->first == NULL || loads->groups_of == NULL) {
+    if (loads->link == NULL || loads->group == NULL || loads->first_group == NULL || loads->groups_of == NULL) {
         return false;
     }
     for (int i = 0; i < topology->group_count; ++i) {
@@ -33,15 +34,15 @@ static bool make_loads(loads_t *loads, const synth_topology_t *topology)
              * Counted two places further, since the last loop advances the start of each link to the start of the next
              * link.
              */
-            ++loads->first[topology->groups[i].links[j] + 2];
+            ++loads->first_group[topology->groups[i].links[j] + 2];
         }
     }
     for (int link = 0; link < topology->link_count; ++link) {
-        loads->first[link + 2] += loads->first[link + 1];
+        loads->first_group[link + 2] += loads->first_group[link + 1];
     }
     for (int i = 0; i < topology->group_count; ++i) {
         for (int j = 0; j < topology->groups[i].count; ++j) {
-            loads->groups_of[loads->first[topology->groups[i].links[j] + 1]++] = i;
+            loads->groups_of[loads->first_group[topology->groups[i].links[j] + 1]++] = i;
         }
     }
     return true;
@@ -51,7 +52,7 @@ static void free_loads(loads_t *loads)
 {
     free(loads->link);
     free(loads->group);
-    free(loads->first);
+    free(loads->first_group);
     free(loads->groups_of);
 }
 
@@ -63,7 +64,7 @@ static double rounds_with_one_more(const loads_t *loads, int link)
 {
     double rounds = (double)(loads->link[link] + 1) / loads->topology->links[link].capacity;
 
-    for (int i = loads->first[link]; i < loads->first[link + 1]; ++i) {
+    for (int i = loads->first_group[link]; i < loads->first_group[link + 1]; ++i) {
         double group_rounds =
             (double)(loads->group[loads->groups_of[i]] + 1) / loads->topology->groups[loads->groups_of[i]].capacity;
 
@@ -75,7 +76,7 @@ static double rounds_with_one_more(const loads_t *loads, int link)
 static void add_load(loads_t *loads, int link)
 {
     ++loads->link[link];
-    for (int i = loads->first[link]; i < loads->first[link + 1]; ++i) {
+    for (int i = loads->first_group[link]; i < loads->first_group[link + 1]; ++i) {
         ++loads->group[loads->groups_of[i]];
     }
 }
@@ -98,7 +99,7 @@ static synth_schedule_t *prune_and_finish(const synth_topology_t *topology, synt
     if (ok) {
         schedule->steps = steps;
         ok = synth_schedule_prune(schedule);
-        synth_schedule_fit(topology, schedule);
+        synth_schedule_set_rounds(topology, schedule);
     }
     if (!ok) {
         synth_schedule_free(schedule);
@@ -112,13 +113,13 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
 {
     synth_demand_t *demand = synth_demand_new(collective, topology->ranks, root, chunks);
     synth_schedule_t *schedule = synth_schedule_new(collective, topology->ranks, root, chunks);
-    uint64_t *needed = demand != NULL ? malloc(sizeof(*needed) * (size_t)demand->count) : NULL;
+    uint64_t *needed = demand != NULL ? malloc(sizeof(*needed) * (size_t)demand->total_chunks) : NULL;
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], steps = 0;
     loads_t loads = {NULL, NULL, NULL, NULL, NULL};
     bool ok = demand != NULL && schedule != NULL && needed != NULL && make_loads(&loads, topology);
 
     synth_topology_distances(topology, distance);
-    for (int chunk = 0; ok && chunk < demand->count; ++chunk) {
+    for (int chunk = 0; ok && chunk < demand->total_chunks; ++chunk) {
         needed[chunk] = demand->wanted[chunk];
         for (int rank = 0; rank < topology->ranks; ++rank) {
             if ((needed[chunk] >> rank & 1) != 0 && distance[demand->source[chunk]][rank] > steps) {
@@ -133,12 +134,12 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
      */
     for (int step = steps - 1; ok && step >= 0; --step) {
         clear_loads(&loads);
-        for (int i = 0; ok && i < demand->count; ++i) {
+        for (int i = 0; ok && i < demand->total_chunks; ++i) {
             /*
              * Take each chunk once, but not block by block, so that no rank's chunks are all assigned to links before
              * the chunks of other ranks.
              */
-            int chunk = i % chunks * (demand->count / chunks) + i / chunks;
+            int chunk = i % chunks * (demand->total_chunks / chunks) + i / chunks;
 
             for (int to = 0; ok && to < topology->ranks; ++to) {
                 double min_rounds = 1e30;
@@ -185,7 +186,7 @@ typedef struct {
  * Returns true if it helps to send a chunk over a link. It helps if `to` wants the chunk. It also helps if only one
  * rank still wants it, and `to` is nearer to that rank than `from`.
  */
-static bool helps(const greedy_t *greedy, int chunk, int from, int to)
+static bool is_useful(const greedy_t *greedy, int chunk, int from, int to)
 {
     uint64_t wanted = greedy->demand->wanted[chunk];
     int only_target;
@@ -210,12 +211,12 @@ static int rarest_chunk(const greedy_t *greedy, int link)
     const synth_link_t *ends = &greedy->topology->links[link];
     int best = -1, min_holders = SYNTH_MAX_RANKS + 1;
 
-    for (int chunk = 0; chunk < greedy->demand->count; ++chunk) {
+    for (int chunk = 0; chunk < greedy->demand->total_chunks; ++chunk) {
         int holders = __builtin_popcountll(greedy->has[chunk] | greedy->arriving[chunk]);
 
         if ((greedy->has[chunk] >> ends->from & 1) != 0 &&
             ((greedy->has[chunk] | greedy->arriving[chunk]) >> ends->to & 1) == 0 && holders < min_holders &&
-            helps(greedy, chunk, ends->from, ends->to)) {
+            is_useful(greedy, chunk, ends->from, ends->to)) {
             min_holders = holders;
             best = chunk;
         }
@@ -230,14 +231,14 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS];
     synth_demand_t *demand = synth_demand_new(collective, topology->ranks, root, chunks);
     synth_schedule_t *schedule = synth_schedule_new(collective, topology->ranks, root, chunks);
-    uint64_t *sets = demand != NULL ? calloc((size_t)demand->count * 2, sizeof(*sets)) : NULL;
+    uint64_t *sets = demand != NULL ? calloc((size_t)demand->total_chunks * 2, sizeof(*sets)) : NULL;
     loads_t loads = {NULL, NULL, NULL, NULL, NULL};
-    greedy_t greedy = {topology, demand, sets, sets != NULL ? sets + demand->count : NULL, distance};
+    greedy_t greedy = {topology, demand, sets, sets != NULL ? sets + demand->total_chunks : NULL, distance};
     bool ok = demand != NULL && schedule != NULL && sets != NULL && make_loads(&loads, topology), is_done = false;
     int step = 0;
 
     synth_topology_distances(topology, distance);
-    for (int chunk = 0; ok && chunk < demand->count; ++chunk) {
+    for (int chunk = 0; ok && chunk < demand->total_chunks; ++chunk) {
         greedy.has[chunk] = UINT64_C(1) << demand->source[chunk];
     }
     for (; ok && !is_done; ++step) {
@@ -264,7 +265,7 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
             }
         }
         is_done = true;
-        for (int chunk = 0; chunk < demand->count; ++chunk) {
+        for (int chunk = 0; chunk < demand->total_chunks; ++chunk) {
             greedy.has[chunk] |= greedy.arriving[chunk];
             greedy.arriving[chunk] = 0;
             is_done = is_done && (demand->wanted[chunk] & ~greedy.has[chunk]) == 0;
@@ -281,10 +282,10 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
 
 /*
  * Pairs ranks i, i + 1, ... of one half with ranks of the other half, by backtracking. The two ranks of a pair must
- * have links in both directions. twin[i] becomes the position of the partner in the other half. `used` is the set of
+ * have links in both directions. partner[i] becomes the position of the partner in the other half. `used` is the set of
  * positions that are already taken. Returns false if there are no such pairs.
  */
-static bool pair_up(const synth_topology_t *topology, const int *half, const int *other, int count, int i, int *twin,
+static bool pair_up(const synth_topology_t *topology, const int *half, const int *other, int count, int i, int *partner,
                     uint64_t used)
 {
     if (i == count) {
@@ -293,8 +294,8 @@ static bool pair_up(const synth_topology_t *topology, const int *half, const int
     for (int j = 0; j < count; ++j) {
         if ((used >> j & 1) == 0 && topology->link_between[half[i]][other[j]] >= 0 &&
             topology->link_between[other[j]][half[i]] >= 0) {
-            twin[i] = j;
-            if (pair_up(topology, half, other, count, i + 1, twin, used | UINT64_C(1) << j)) {
+            partner[i] = j;
+            if (pair_up(topology, half, other, count, i + 1, partner, used | UINT64_C(1) << j)) {
                 return true;
             }
         }
@@ -316,25 +317,25 @@ static bool is_clique(const synth_topology_t *topology, const int *set, int coun
 }
 
 /*
- * Makes the all-reduce of synth_two_level from the halves and pairs that were found. In step 0, half[i] and its twin
+ * Makes the all-reduce of synth_two_level from the halves and pairs that were found. In step 0, half[i] and its partner
  * each add up chunk i of their own half. In step 1 they exchange these sums, and each adds the other's sum to its own.
  * In step 2 they send the result to their halves. Returns NULL if memory runs out.
  */
 static synth_schedule_t *build_two_level(const synth_topology_t *topology, const int *half, const int *other,
-                                         const int *twin, int count)
+                                         const int *partner, int count)
 {
     synth_schedule_t *schedule = synth_schedule_new(SYNTH_ALLREDUCE, topology->ranks, 0, count);
     bool ok = schedule != NULL;
 
     for (int i = 0; ok && i < count; ++i) {
-        int pair[2] = {half[i], other[twin[i]]};
+        int pair[2] = {half[i], other[partner[i]]};
 
         for (int j = 0; ok && j < count; ++j) {
             if (j != i) {
                 ok = synth_schedule_add(schedule, i, half[j], pair[0], 0, true) &&
                      synth_schedule_add(schedule, i, pair[0], half[j], 2, false);
             }
-            if (j != twin[i]) {
+            if (j != partner[i]) {
                 ok = ok && synth_schedule_add(schedule, i, other[j], pair[1], 0, true) &&
                      synth_schedule_add(schedule, i, pair[1], other[j], 2, false);
             }
@@ -348,7 +349,7 @@ static synth_schedule_t *build_two_level(const synth_topology_t *topology, const
     }
     schedule->steps = 3;
     synth_schedule_sort(schedule);
-    synth_schedule_fit(topology, schedule);
+    synth_schedule_set_rounds(topology, schedule);
     return schedule;
 }
 
@@ -363,7 +364,7 @@ synth_schedule_t *synth_two_level(const synth_topology_t *topology)
     }
     /* Rank 0 is in each set, so that each split is tried only once. */
     for (uint64_t set = 1; set < UINT64_C(1) << ranks; set += 2) {
-        int half[MAX_RANKS], other[MAX_RANKS], twin[MAX_RANKS], in_count = 0, out_count = 0;
+        int half[MAX_RANKS], other[MAX_RANKS], partner[MAX_RANKS], in_count = 0, out_count = 0;
 
         if (__builtin_popcountll(set) != count) {
             continue;
@@ -376,8 +377,8 @@ synth_schedule_t *synth_two_level(const synth_topology_t *topology)
             }
         }
         if (is_clique(topology, half, count) && is_clique(topology, other, count) &&
-            pair_up(topology, half, other, count, 0, twin, 0)) {
-            return build_two_level(topology, half, other, twin, count);
+            pair_up(topology, half, other, count, 0, partner, 0)) {
+            return build_two_level(topology, half, other, partner, count);
         }
     }
     return NULL;

@@ -121,9 +121,9 @@ static void count_nvlinks(const nvml_t *nvml, device_t device, int gpu, const pc
 
 /*
  * Adds the hubs of the PCIe tree. At each level, a hub connects the GPUs whose closest common ancestor is at that level
- * or at a closer one. Every GPU of a hub adds the hub, and synth_machine_hub keeps only one of them. The machine has
- * room for a hub of each GPU at each level, so adding does not fail. A hub above all GPUs is left out. NVML does not
- * report how fast a hub is, so a hub counts as being as fast as the fastest port below it.
+ * or at a closer one. Every GPU of a hub adds the hub, and synth_machine_add_hub keeps only one of them. The machine
+ * has room for a hub of each GPU at each level, so adding does not fail. A hub above all GPUs is left out. NVML does
+ * not report how fast a hub is, so a hub counts as being as fast as the fastest port below it.
  */
 static void add_hubs(const nvml_t *nvml, device_t *device, synth_machine_t *machine)
 {
@@ -151,7 +151,7 @@ static void add_hubs(const nvml_t *nvml, device_t *device, synth_machine_t *mach
             }
             snprintf(name, sizeof(name), "%s %d", levels[i].name, gpu);
             if (below != all_gpus && mbps > 0) {
-                synth_machine_hub(machine, name, below, mbps);
+                synth_machine_add_hub(machine, name, below, mbps);
             }
         }
     }

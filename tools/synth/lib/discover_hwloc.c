@@ -128,7 +128,7 @@ static void add_hubs_above(const hwloc_obj_t *gpu, int gpu_number, synth_machine
         mbps = mbps > 0 ? mbps : fastest_port;
         snprintf(name, sizeof(name), "%s of %d", is_bridge ? "bridge" : "socket", gpu_number);
         if (mbps > 0 && below != all_gpus && (below & (below - 1)) != 0) {
-            synth_machine_hub(machine, name, below, mbps);
+            synth_machine_add_hub(machine, name, below, mbps);
         }
     }
 }

@@ -54,7 +54,7 @@ void synth_flow_free(synth_flow_t *flow)
     }
 }
 
-int synth_flow_arc(synth_flow_t *flow, int from, int to, int64_t capacity)
+int synth_flow_add_arc(synth_flow_t *flow, int from, int to, int64_t capacity)
 {
     flow->half[flow->count] = (half_t){.to = to, .next = flow->first[from], .residual = capacity};
     flow->first[from] = flow->count++;
@@ -63,7 +63,7 @@ int synth_flow_arc(synth_flow_t *flow, int from, int to, int64_t capacity)
     return flow->count / 2 - 1;
 }
 
-void synth_flow_set(synth_flow_t *flow, int arc, int64_t capacity)
+void synth_flow_set_capacity(synth_flow_t *flow, int arc, int64_t capacity)
 {
     flow->half[2 * arc].residual = capacity;
     flow->half[2 * arc + 1].residual = 0;
@@ -74,7 +74,7 @@ int64_t synth_flow_on(const synth_flow_t *flow, int arc)
     return flow->half[2 * arc + 1].residual;
 }
 
-void synth_flow_take(synth_flow_t *flow, int arc, int64_t amount)
+void synth_flow_remove(synth_flow_t *flow, int arc, int64_t amount)
 {
     flow->half[2 * arc + 1].residual -= amount;
 }

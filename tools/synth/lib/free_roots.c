@@ -49,16 +49,16 @@ typedef struct {
     synth_flow_t *flow; /* arc i is link i, reversed for TO_ROOT */
     cut_t *cuts;        /* room for MAX_CUTS */
     int cut_count;
-    int *price; /* columns of the simplex: of the price of each link, then of each group */
+    int *price_column; /* columns of the simplex: of the price of each link, then of each group */
     synth_symmetry_t symmetry;
-    int root_class[SYNTH_MAX_RANKS]; /* [root]: the number of its class */
-    int root_size[SYNTH_MAX_RANKS];  /* [class of roots]: how many roots are in it */
-    int root_classes;                /* how many classes there are */
-    int *pair_class;                 /* [root * links + link]: the number of the pair's class */
-    int *pair_size;                  /* [class of pairs]: how many pairs are in it */
-    int pair_classes;                /* how many classes of pairs there are */
-    int *link_first;                 /* [link]: the first link of its class */
-    int *link_size; /* [link]: how many links are in its class if it is the first of them; otherwise 0 */
+    int root_class[SYNTH_MAX_RANKS];      /* [root]: the number of its class */
+    int root_class_size[SYNTH_MAX_RANKS]; /* [class of roots]: how many roots are in it */
+    int root_classes;                     /* how many classes there are */
+    int *pair_class;                      /* [root * links + link]: the number of the pair's class */
+    int *pair_class_size;                 /* [class of pairs]: how many pairs are in it */
+    int pair_classes;                     /* how many classes of pairs there are */
+    int *link_representative;             /* [link]: the first link of its class */
+    int *link_class_size; /* [link]: how many links are in its class if it is the first of them; otherwise 0 */
 } program_t;
 
 /* Returns the link that a symmetry maps the given link onto. */
@@ -84,23 +84,24 @@ static bool classify(program_t *program)
     /* Prices of groups have no classes: with groups, the identity alone is used. */
     program->symmetry.count = topology->group_count > 0 ? 1 : program->symmetry.count;
     program->pair_class = malloc(sizeof(int) * (size_t)(ranks * links));
-    program->pair_size = calloc((size_t)(ranks * links), sizeof(int));
-    program->link_first = malloc(sizeof(int) * (size_t)links);
-    program->link_size = calloc((size_t)links, sizeof(int));
-    if (program->pair_class == NULL || program->pair_size == NULL || program->link_first == NULL ||
-        program->link_size == NULL) {
+    program->pair_class_size = calloc((size_t)(ranks * links), sizeof(int));
+    program->link_representative = malloc(sizeof(int) * (size_t)links);
+    program->link_class_size = calloc((size_t)links, sizeof(int));
+    if (program->pair_class == NULL || program->pair_class_size == NULL || program->link_representative == NULL ||
+        program->link_class_size == NULL) {
         return false;
     }
     memset(program->pair_class, -1, sizeof(int) * (size_t)(ranks * links));
     memset(program->root_class, -1, sizeof(program->root_class));
     for (int link = 0; link < links; ++link) {
-        program->link_first[link] = link;
+        program->link_representative[link] = link;
         for (int symmetry = 0; symmetry < program->symmetry.count; ++symmetry) {
             int image = link_image(program, symmetry, link);
 
-            program->link_first[link] = image < program->link_first[link] ? image : program->link_first[link];
+            program->link_representative[link] =
+                image < program->link_representative[link] ? image : program->link_representative[link];
         }
-        ++program->link_size[program->link_first[link]];
+        ++program->link_class_size[program->link_representative[link]];
     }
     for (int root = 0; root < ranks; ++root) {
         bool is_first = program->root_class[root] < 0;
@@ -108,7 +109,7 @@ static bool classify(program_t *program)
         for (int symmetry = 0; is_first && symmetry < program->symmetry.count; ++symmetry) {
             int *class_p = &program->root_class[program->symmetry.map[symmetry][root]];
 
-            program->root_size[program->root_classes] += *class_p < 0;
+            program->root_class_size[program->root_classes] += *class_p < 0;
             *class_p = program->root_classes;
         }
         program->root_classes += is_first;
@@ -118,7 +119,7 @@ static bool classify(program_t *program)
                 int *class_p = &program->pair_class[program->symmetry.map[symmetry][root] * links +
                                                     link_image(program, symmetry, link)];
 
-                program->pair_size[program->pair_classes] += *class_p < 0;
+                program->pair_class_size[program->pair_classes] += *class_p < 0;
                 *class_p = program->pair_classes;
             }
             program->pair_classes += is_first;
@@ -156,9 +157,9 @@ static int64_t amount_of(const program_t *program, int row, int class_size)
 }
 
 /*
- * Adds a column for the price of each class of links, and one for the price of each group. The price limits how much
- * all roots together use of the link or group, in both directions. Returns false if memory runs out; the caller frees
- * `price`.
+ * Adds a column for the price of each class of links, and one for the price of each group. By its price, a link or
+ * group limits how much of it all roots use together, in both directions. Returns false if memory runs out; the caller
+ * frees `price_column`.
  */
 static bool add_prices(program_t *program)
 {
@@ -169,22 +170,22 @@ static bool add_prices(program_t *program)
     double *entry_value = malloc(sizeof(double) * (size_t)max_entries);
     bool ok = entry_row != NULL && entry_value != NULL;
 
-    program->price = calloc((size_t)price_count, sizeof(int));
-    ok = ok && program->price != NULL;
+    program->price_column = calloc((size_t)price_count, sizeof(int));
+    ok = ok && program->price_column != NULL;
     for (int i = 0; ok && i < price_count; ++i) {
         const synth_group_t *group = i < topology->link_count ? NULL : &topology->groups[i - topology->link_count];
-        int count = 0, class_size = group != NULL ? 1 : program->link_size[i];
+        int count = 0, class_size = group != NULL ? 1 : program->link_class_size[i];
 
-        /* The link is not the first one of its class: it shares the price of the first one, which is already set. */
+        /* A link that does not represent its class has the price of the one that does, which is already set. */
         if (class_size == 0) {
-            program->price[i] = program->price[program->link_first[i]];
+            program->price_column[i] = program->price_column[program->link_representative[i]];
             continue;
         }
         for (int j = 0; j < (group != NULL ? group->count : 1); ++j) {
             int link = group != NULL ? group->links[j] : i;
 
             for (int root = 0; root < topology->ranks; ++root) {
-                bool is_first_of_class = true; /* one entry for each class of pairs */
+                bool is_first_of_class = true; /* each class of pairs gets one entry */
 
                 for (int other = 0; other < root; ++other) {
                     is_first_of_class = is_first_of_class && pair_row(program, FROM_ROOT, other, link) !=
@@ -198,8 +199,8 @@ static bool add_prices(program_t *program)
         }
         entry_row[count] = budget_row(program);
         entry_value[count++] = group != NULL ? group->capacity : (double)topology->links[i].capacity * class_size;
-        program->price[i] = synth_simplex_column(program->simplex, 0, count, entry_row, entry_value);
-        ok = program->price[i] >= 0;
+        program->price_column[i] = synth_simplex_add_column(program->simplex, 0, count, entry_row, entry_value);
+        ok = program->price_column[i] >= 0;
     }
     free(entry_row);
     free(entry_value);
@@ -232,13 +233,14 @@ static bool add_cut(program_t *program, int root, int direction)
 
         if (synth_flow_is_near(program->flow, from) && !synth_flow_is_near(program->flow, to)) {
             entry_row[cut->count] = pair_row(program, direction, root, link);
-            entry_value[cut->count] = 1.0 / program->pair_size[program->pair_class[root * topology->link_count + link]];
+            entry_value[cut->count] =
+                1.0 / program->pair_class_size[program->pair_class[root * topology->link_count + link]];
             cut->links[cut->count++] = link;
         }
     }
     entry_row[cut->count] = program->root_class[root];
-    entry_value[cut->count] = -1.0 / program->root_size[program->root_class[root]];
-    cut->column = synth_simplex_column(program->simplex, 0, cut->count + 1, entry_row, entry_value);
+    entry_value[cut->count] = -1.0 / program->root_class_size[program->root_class[root]];
+    cut->column = synth_simplex_add_column(program->simplex, 0, cut->count + 1, entry_row, entry_value);
     ++program->cut_count;
     free(entry_row);
     free(entry_value);
@@ -266,26 +268,26 @@ static int add_violated_cuts(program_t *program)
         for (int link = 0; link < topology->link_count; ++link) {
             const synth_link_t *ends = &topology->links[link];
 
-            synth_flow_arc(program->flow, direction == FROM_ROOT ? ends->from : ends->to,
-                           direction == FROM_ROOT ? ends->to : ends->from, 0);
+            synth_flow_add_arc(program->flow, direction == FROM_ROOT ? ends->from : ends->to,
+                               direction == FROM_ROOT ? ends->to : ends->from, 0);
         }
         for (int root = 0; root < topology->ranks; ++root) {
             int64_t share =
-                amount_of(program, program->root_class[root], program->root_size[program->root_class[root]]);
+                amount_of(program, program->root_class[root], program->root_class_size[program->root_class[root]]);
             bool is_first_of_class = true;
 
             for (int other = 0; other < root; ++other) {
                 is_first_of_class = is_first_of_class && program->root_class[other] != program->root_class[root];
             }
-            for (int other_end = 0; is_first_of_class && other_end < topology->ranks; ++other_end) {
+            for (int other_rank = 0; is_first_of_class && other_rank < topology->ranks; ++other_rank) {
                 for (int link = 0; link < topology->link_count; ++link) {
-                    int class_size = program->pair_size[program->pair_class[root * topology->link_count + link]];
+                    int class_size = program->pair_class_size[program->pair_class[root * topology->link_count + link]];
 
-                    synth_flow_set(program->flow, link,
-                                   amount_of(program, pair_row(program, direction, root, link), class_size));
+                    synth_flow_set_capacity(program->flow, link,
+                                            amount_of(program, pair_row(program, direction, root, link), class_size));
                 }
-                if (other_end != root && share > TOLERANCE &&
-                    synth_flow_run(program->flow, root, other_end, share) < share - TOLERANCE) {
+                if (other_rank != root && share > TOLERANCE &&
+                    synth_flow_run(program->flow, root, other_rank, share) < share - TOLERANCE) {
                     if (program->cut_count == MAX_CUTS || !add_cut(program, root, direction)) {
                         return -1;
                     }
@@ -299,11 +301,11 @@ static int add_violated_cuts(program_t *program)
 
 /*
  * Returns a bound that is computed in whole numbers from the solution of the simplex. The weights of cuts and the
- * prices of groups are rounded to multiples of 1/parts. The price of each link becomes as high as these cuts then
- * require. So the result is a valid bound, however much is lost by rounding. It is 0/1 if memory runs out or all prices
- * are 0. Everything is multiplied by the number of symmetries, which is divisible by the size of each class.
+ * prices of groups are rounded to multiples of 1/parts. The price of each link is then set as high as these cuts
+ * require. So the bound is valid, however much rounding has changed. Returns 0/1 if memory runs out or all prices are
+ * 0. All values are multiplied by the number of symmetries, so that they can be divided by the size of each class.
  */
-static synth_rational_t evaluate(const program_t *program, int64_t parts)
+static synth_rational_t exact_bound(const program_t *program, int64_t parts)
 {
     const synth_topology_t *topology = program->topology;
     int links = topology->link_count, ranks = topology->ranks, symmetries = program->symmetry.count;
@@ -319,12 +321,12 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
         int64_t scaled_weight = weight > NEGLIGIBLE ? (int64_t)llround(weight * (double)parts) : 0;
         int class = program->root_class[cut->root];
 
-        share[class] += scaled_weight * (symmetries / program->root_size[class]);
+        share[class] += scaled_weight * (symmetries / program->root_class_size[class]);
         for (int j = 0; j < cut->count; ++j) {
             int pair = program->pair_class[cut->root * links + cut->links[j]];
 
             load[cut->direction * program->pair_classes + pair] +=
-                scaled_weight * (symmetries / program->pair_size[pair]);
+                scaled_weight * (symmetries / program->pair_class_size[pair]);
         }
     }
     /* The numerator is the least total weight of the cuts of one root. */
@@ -342,7 +344,7 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
             link_price = pair_load > link_price ? pair_load : link_price;
         }
         for (int j = 0; j < topology->group_count; ++j) { /* with groups there is one symmetry, the identity */
-            double group_price = synth_simplex_variable(program->simplex, program->price[links + j]);
+            double group_price = synth_simplex_variable(program->simplex, program->price_column[links + j]);
 
             for (int i = 0; i < topology->groups[j].count; ++i) {
                 link_price -= topology->groups[j].links[i] == link && group_price > 0
@@ -353,7 +355,7 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
         cost += (link_price > 0 ? link_price : 0) * topology->links[link].capacity;
     }
     for (int j = 0; j < topology->group_count; ++j) {
-        double price = synth_simplex_variable(program->simplex, program->price[links + j]);
+        double price = synth_simplex_variable(program->simplex, program->price_column[links + j]);
 
         cost += price > 0 ? (int64_t)llround(price * (double)parts) * topology->groups[j].capacity : 0;
     }
@@ -369,10 +371,10 @@ static void write_result(const program_t *program, synth_free_roots_t *result)
     for (int root = 0; root < ranks; ++root) {
         int class = program->root_class[root];
 
-        result->share[root] = synth_simplex_price(program->simplex, class) / program->root_size[class];
+        result->share[root] = synth_simplex_price(program->simplex, class) / program->root_class_size[class];
         for (int i = 0; result->load != NULL && i < DIRECTIONS * links; ++i) {
             int direction = i / links, link = i % links,
-                class_size = program->pair_size[program->pair_class[root * links + link]];
+                class_size = program->pair_class_size[program->pair_class[root * links + link]];
 
             result->load[(direction * ranks + root) * links + link] =
                 synth_simplex_price(program->simplex, pair_row(program, direction, root, link)) / class_size;
@@ -409,12 +411,12 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_free_ro
     if (program->simplex == NULL || program->cuts == NULL || !add_prices(program)) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    /* The objective is the weight that the cuts of each root have at least. */
+    /* The objective is the least total weight that the cuts of a root have. */
     for (int i = 0; i < program->root_classes; ++i) {
         root_rows[i] = i;
         ones[i] = 1;
     }
-    if (synth_simplex_column(program->simplex, 1, program->root_classes, root_rows, ones) < 0) {
+    if (synth_simplex_add_column(program->simplex, 1, program->root_classes, root_rows, ones) < 0) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
     while (added > 0) {
@@ -431,10 +433,10 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_free_ro
     result->value = synth_simplex_objective(program->simplex);
     result->bound = synth_fraction(0, 1);
     for (int parts = 1; parts < MAX_PARTS && synth_value(result->bound) < result->value - PRECISION; ++parts) {
-        result->bound = synth_larger(result->bound, evaluate(program, parts));
+        result->bound = synth_larger(result->bound, exact_bound(program, parts));
     }
     if (synth_value(result->bound) < result->value - PRECISION) {
-        result->bound = synth_larger(result->bound, evaluate(program, FINE_PARTS));
+        result->bound = synth_larger(result->bound, exact_bound(program, FINE_PARTS));
     }
     write_result(program, result);
     return MSCCLPP_OK;
@@ -451,11 +453,11 @@ mscclpp_status_t synth_free_roots(const synth_topology_t *topology, double secon
         free(program.cuts[i].links);
     }
     free(program.cuts);
-    free(program.price);
+    free(program.price_column);
     free(program.pair_class);
-    free(program.pair_size);
-    free(program.link_first);
-    free(program.link_size);
+    free(program.pair_class_size);
+    free(program.link_representative);
+    free(program.link_class_size);
     synth_flow_free(program.flow);
     synth_simplex_free(program.simplex);
     return status;

@@ -1,5 +1,4 @@
-/* The search along the front: first the cheap methods; then, for each number of steps, its bound and schedules up to
- * it. */
+/* The search for the front: cheap methods first; then, for each number of steps, its bound and a search up to it. */
 #include "tools/synth/lib/front.h"
 
 #include <stdarg.h>
@@ -45,13 +44,13 @@ enum {
 /* The state of one search. The functions that find schedules search for schedules of `dual` on `topology`. */
 typedef struct {
     const synth_topology_t *topology;    /* the topology of the dual collective: reversed if the collective combines */
-    const synth_topology_t *real;        /* the topology of the caller */
+    const synth_topology_t *original;    /* the topology of the caller */
     synth_collective_t collective, dual; /* dual: see synth_dual; the same if the collective does not combine */
     const synth_options_t *options;
     synth_front_t *front;
     synth_shape_t shape;
     synth_symmetry_t symmetry; /* count 0: the machine is too large to be searched */
-    double start, end;         /* times by mscclpp_now */
+    double started, deadline;  /* times by mscclpp_now */
     synth_cache_t *cache;      /* NULL: none */
 } search_t;
 
@@ -79,14 +78,14 @@ __attribute__((format(printf, 2, 3))) static void report(const search_t *search,
 /* Returns true if the time is over or the caller has asked to stop, and notes it in the front. */
 static bool stop_if_over(search_t *search)
 {
-    bool is_over = mscclpp_now() > search->end || (search->options->stop != NULL && *search->options->stop != 0);
+    bool is_over = mscclpp_now() > search->deadline || (search->options->stop != NULL && *search->options->stop != 0);
 
     search->front->was_stopped = search->front->was_stopped || is_over;
     return is_over;
 }
 
 /* Finds the least rounds for each chunk among points of at most `steps` steps. Returns false if there are none. */
-static bool find_best(const search_t *search, int steps, synth_rational_t *ratio_p)
+static bool find_best_ratio(const search_t *search, int steps, synth_rational_t *ratio_p)
 {
     bool has_point = false;
 
@@ -98,16 +97,16 @@ static bool find_best(const search_t *search, int steps, synth_rational_t *ratio
 }
 
 /* Returns true if a schedule of at most `steps` steps meets the bound. */
-static bool meets(const search_t *search, int steps, synth_rational_t bound)
+static bool meets_bound(const search_t *search, int steps, synth_rational_t bound)
 {
     synth_rational_t ratio;
 
-    return find_best(search, steps, &ratio) && synth_compare(ratio, bound) <= 0;
+    return find_best_ratio(search, steps, &ratio) && synth_compare(ratio, bound) <= 0;
 }
 
 /* Converts a schedule from the dual, if the collective has a different one, and replays it. Takes ownership of it.
  * Returns a schedule that is proven right, or NULL if it is wrong, which is reported, or if memory runs out. */
-static synth_schedule_t *replay(search_t *search, synth_schedule_t *schedule, const char *by)
+static synth_schedule_t *replay(search_t *search, synth_schedule_t *schedule, const char *method)
 {
     synth_fault_t fault;
 
@@ -117,8 +116,8 @@ static synth_schedule_t *replay(search_t *search, synth_schedule_t *schedule, co
         synth_schedule_free(schedule);
         schedule = inverted;
     }
-    if (schedule != NULL && !synth_schedule_verify(search->real, schedule, &fault)) {
-        report(search, "a schedule by %s is wrong (%s): %s", by, fault.name, fault.text);
+    if (schedule != NULL && !synth_schedule_verify(search->original, schedule, &fault)) {
+        report(search, "a schedule by %s is wrong (%s): %s", method, fault.name, fault.text);
         synth_schedule_free(schedule);
         schedule = NULL;
     }
@@ -126,22 +125,22 @@ static synth_schedule_t *replay(search_t *search, synth_schedule_t *schedule, co
 }
 
 /* Offers a schedule of the dual, or NULL, to the front, and takes ownership. Drops it if its replay fails, or if
- * another number of steps was asked for. `by` names the method, which took `seconds`. */
-static void offer_timed(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label,
+ * another number of steps was asked for. `method` names the method, which took `seconds`. */
+static void offer_timed(search_t *search, synth_schedule_t *schedule, const char *method, synth_label_t label,
                         double seconds)
 {
-    schedule = replay(search, schedule, by);
+    schedule = replay(search, schedule, method);
     if (schedule != NULL && (search->options->steps == 0 || schedule->steps == search->options->steps)) {
-        synth_front_add(search->front, schedule, by, label, seconds);
+        synth_front_add(search->front, schedule, method, label, seconds);
     } else {
         synth_schedule_free(schedule);
     }
 }
 
 /* Offers a schedule that was found just now, as offer_timed does. */
-static void offer(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label)
+static void offer(search_t *search, synth_schedule_t *schedule, const char *method, synth_label_t label)
 {
-    offer_timed(search, schedule, by, label, mscclpp_now() - search->start);
+    offer_timed(search, schedule, method, label, mscclpp_now() - search->started);
 }
 
 /* Returns the least allowed number of chunks; all others are multiples of it. */
@@ -151,7 +150,7 @@ static int find_min_chunks(const search_t *search)
 }
 
 /* Returns true if the options ask for schedules of this many chunks. */
-static bool is_wanted(const search_t *search, int chunks)
+static bool is_allowed(const search_t *search, int chunks)
 {
     return search->options->chunks == 0 || search->options->chunks == chunks;
 }
@@ -164,12 +163,12 @@ static void try_closed(search_t *search, synth_rational_t bound)
     int last = search->options->steps != 0 ? first : SYNTH_MAX_STEPS;
     int max_chunks = search->options->chunks != 0 ? search->options->chunks : search->options->closed_chunks;
 
-    for (int steps = first; steps <= last && !meets(search, SYNTH_MAX_STEPS, bound) && !stop_if_over(search);
+    for (int steps = first; steps <= last && !meets_bound(search, SYNTH_MAX_STEPS, bound) && !stop_if_over(search);
          steps += steps - first < STEPS_BEYOND ? 1 : steps) {
-        synth_schedule_t *schedule =
-            synth_closed(search->topology, &search->shape, search->dual, search->options->root, steps, max_chunks);
+        synth_schedule_t *schedule = synth_closed_schedule(search->topology, &search->shape, search->dual,
+                                                           search->options->root, steps, max_chunks);
 
-        if (schedule != NULL && is_wanted(search, schedule->chunks)) {
+        if (schedule != NULL && is_allowed(search, schedule->chunks)) {
             offer(search, schedule, "closed form", SYNTH_HEURISTIC);
         } else {
             synth_schedule_free(schedule);
@@ -189,17 +188,17 @@ static void try_direct(search_t *search, synth_rational_t bound)
     double size_per_chunk = (double)topology->link_count * (search->dual == SYNTH_BROADCAST ? 1 : topology->ranks);
 
     for (int chunks = min_chunks;
-         chunks <= (max_chunks > min_chunks ? max_chunks : min_chunks) && !meets(search, SYNTH_MAX_STEPS, bound) &&
-         (chunks == min_chunks || !stop_if_over(search));
+         chunks <= (max_chunks > min_chunks ? max_chunks : min_chunks) &&
+         !meets_bound(search, SYNTH_MAX_STEPS, bound) && (chunks == min_chunks || !stop_if_over(search));
          chunks += min_chunks) {
-        if (is_wanted(search, chunks) && (chunks == min_chunks || size_per_chunk * chunks < SHORTEST_SIZE)) {
+        if (is_allowed(search, chunks) && (chunks == min_chunks || size_per_chunk * chunks < SHORTEST_SIZE)) {
             offer(search, synth_shortest(topology, search->dual, root, chunks), "shortest ways", SYNTH_HEURISTIC);
         }
     }
     for (int chunks = min_chunks; chunks <= GREEDY_CHUNKS * min_chunks &&
-                                  !meets(search, search->front->min_steps, bound) && !stop_if_over(search);
+                                  !meets_bound(search, search->front->min_steps, bound) && !stop_if_over(search);
          chunks += min_chunks) {
-        for (int rounds = 1; rounds <= GREEDY_ROUNDS && is_wanted(search, chunks) &&
+        for (int rounds = 1; rounds <= GREEDY_ROUNDS && is_allowed(search, chunks) &&
                              size_per_chunk * chunks < GREEDY_SIZE && !stop_if_over(search);
              ++rounds) {
             offer(search, synth_greedy(topology, search->dual, root, chunks, rounds), "greedy choice", SYNTH_HEURISTIC);
@@ -217,7 +216,7 @@ static void try_trees(search_t *search, synth_rational_t bound)
     synth_trees_t *trees;
 
     if ((search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_BROADCAST) || bound.num >= MAX_ROUNDS ||
-        meets(search, SYNTH_MAX_STEPS, bound)) {
+        meets_bound(search, SYNTH_MAX_STEPS, bound)) {
         return;
     }
     trees = synth_trees_new(topology, search->dual, search->options->root, (int)bound.num, (int)bound.den,
@@ -229,9 +228,9 @@ static void try_trees(search_t *search, synth_rational_t bound)
         search->front->trees = replay(search, synth_trees_schedule(topology, trees, 1), "packed trees");
     }
     for (int units = 1; synth_trees_chunks(trees) * units <= search->options->tree_chunks &&
-                        !meets(search, SYNTH_MAX_STEPS, bound) && !stop_if_over(search);
+                        !meets_bound(search, SYNTH_MAX_STEPS, bound) && !stop_if_over(search);
          units *= 2) {
-        if (is_wanted(search, synth_trees_chunks(trees) * units)) {
+        if (is_allowed(search, synth_trees_chunks(trees) * units)) {
             offer(search, synth_trees_schedule(topology, trees, units), "packed trees", SYNTH_HEURISTIC);
         }
     }
@@ -247,13 +246,13 @@ static int by_ratio(const void *left, const void *right)
     return first != second ? (first > second) - (first < second) : a->chunks - b->chunks;
 }
 
-/* Lists the pairs of chunks and rounds that the bound allows and that would be better than the known schedules. The
- * best ratio comes first; results in the cache are included. Returns their number; `tries` has room for MAX_TRIES. */
+/* Lists up to MAX_TRIES pairs of chunks and rounds that the bound allows and that would beat the known schedules, the
+ * best ratio first. Each pair gets the results that the cache has for it. Returns how many pairs there are. */
 static int list_tries(const search_t *search, int steps, synth_rational_t bound, try_t *tries)
 {
     int min_chunks = find_min_chunks(search), count = 0;
     synth_rational_t best = {0, 1};
-    bool has_best = find_best(search, steps, &best);
+    bool has_best = find_best_ratio(search, steps, &best);
 
     for (int chunks = min_chunks; chunks <= search->options->max_chunks || chunks == search->options->chunks;
          chunks += min_chunks) {
@@ -261,7 +260,7 @@ static int list_tries(const search_t *search, int steps, synth_rational_t bound,
 
         first_rounds = first_rounds < steps ? steps : first_rounds;
         for (int64_t rounds = first_rounds;
-             is_wanted(search, chunks) && rounds < first_rounds + ROUNDS_BEYOND && count < MAX_TRIES; ++rounds) {
+             is_allowed(search, chunks) && rounds < first_rounds + ROUNDS_BEYOND && count < MAX_TRIES; ++rounds) {
             if (!has_best || synth_compare(synth_fraction(rounds, chunks), best) < 0) {
                 tries[count] = (try_t){.chunks = chunks, .rounds = (int)rounds};
                 if (search->cache != NULL) {
@@ -277,9 +276,9 @@ static int list_tries(const search_t *search, int steps, synth_rational_t bound,
 }
 
 /* Searches for one schedule by satisfiability: first for one with all symmetries; then for any, with a quarter of the
- * time on pass 0. Only the second search can show that there is none. A schedule is added to the front and the cache. A
- * failed try is recorded in `try` and in the cache, unless time or memory ran out. */
-static void search_one(search_t *search, int steps, try_t *try, size_t pass)
+ * time in pass 0. Only the second search can show that there is none. Adds the schedule to the front and the cache.
+ * Records a failed try in `try` and in the cache, unless time or memory ran out: the pass then counts as not made. */
+static void search_pair(search_t *search, int steps, try_t *try, size_t pass)
 {
     static const double pass_seconds[PASSES] = {1, 2, 6, 30, 200};
     double seconds = pass_seconds[pass];
@@ -291,12 +290,12 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
     synth_sat_answer_t answer = SYNTH_SAT_UNKNOWN;
 
     if (demand != NULL && identity != NULL) {
-        double time_left = search->end - mscclpp_now();
-        bool has_full_time = seconds <= time_left;
+        double time_left = search->deadline - mscclpp_now();
+        bool is_pass_over = seconds <= time_left; /* the pass has its full time, and so counts as made */
 
         identity->count = 1;
         memcpy(identity->map[0], search->symmetry.map[0], sizeof(identity->map[0]));
-        seconds = has_full_time ? seconds : time_left;
+        seconds = is_pass_over ? seconds : time_left;
         if (search->symmetry.count > 1) {
             answer = synth_sat_search(search->topology, demand, steps, try->rounds, &search->symmetry, optimistic,
                                       seconds, search->options->stop, &schedule);
@@ -307,15 +306,15 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
                                       search->options->stop, &schedule);
             try->is_impossible = answer == SYNTH_SAT_NONE;
         }
-        has_full_time = answer == SYNTH_SAT_NONE || /* otherwise the pass is repeated */
-                        (has_full_time && answer != SYNTH_SAT_NO_MEMORY && !stop_if_over(search));
-        try->passes = has_full_time ? (int)pass + 1 : try->passes;
-        if (search->cache != NULL && has_full_time && answer != SYNTH_SAT_FOUND) {
+        is_pass_over =
+            answer == SYNTH_SAT_NONE || (is_pass_over && answer != SYNTH_SAT_NO_MEMORY && !stop_if_over(search));
+        try->passes = is_pass_over ? (int)pass + 1 : try->passes;
+        if (search->cache != NULL && is_pass_over && answer != SYNTH_SAT_FOUND) {
             synth_cache_try(search->cache, steps, try->chunks, try->rounds, try->passes, try->is_impossible);
         }
         if (answer == SYNTH_SAT_FOUND) {
             if (search->cache != NULL) {
-                synth_cache_keep(search->cache, schedule, mscclpp_now() - search->start);
+                synth_cache_keep(search->cache, schedule, mscclpp_now() - search->started);
             }
             offer(search, schedule, "search", SYNTH_BEST);
         }
@@ -333,33 +332,33 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
 static void search_shortly(search_t *search, synth_rational_t bound)
 {
     int min_chunks = find_min_chunks(search), first_steps = search->front->min_steps;
-    double short_end = mscclpp_now() + SHORT_SECONDS;
+    double short_deadline = mscclpp_now() + SHORT_SECONDS;
 
     if (search->topology->ranks < SHORT_RANKS || search->symmetry.count < 2) {
         return;
     }
-    for (int i = 0; i < SHORT_CHUNKS * SHORT_STEPS && mscclpp_now() < short_end && !stop_if_over(search); ++i) {
+    for (int i = 0; i < SHORT_CHUNKS * SHORT_STEPS && mscclpp_now() < short_deadline && !stop_if_over(search); ++i) {
         int chunks = min_chunks * (1 + i / SHORT_STEPS), steps = first_steps + i % SHORT_STEPS;
         int64_t first_rounds = synth_ceiling(bound, chunks);
         synth_demand_t *demand;
 
-        if (!is_wanted(search, chunks) || (search->options->steps != 0 && search->options->steps != steps)) {
+        if (!is_allowed(search, chunks) || (search->options->steps != 0 && search->options->steps != steps)) {
             continue;
         }
         demand = synth_demand_new(search->dual, search->topology->ranks, search->options->root, chunks);
         first_rounds = first_rounds < steps ? steps : first_rounds;
         for (int64_t rounds = first_rounds;
-             demand != NULL && rounds < first_rounds + ROUNDS_BEYOND && mscclpp_now() < short_end; ++rounds) {
+             demand != NULL && rounds < first_rounds + ROUNDS_BEYOND && mscclpp_now() < short_deadline; ++rounds) {
             synth_schedule_t *schedule = NULL;
             synth_rational_t best;
 
-            if (find_best(search, steps, &best) && synth_compare(synth_fraction(rounds, chunks), best) >= 0) {
+            if (find_best_ratio(search, steps, &best) && synth_compare(synth_fraction(rounds, chunks), best) >= 0) {
                 break;
             }
             if (synth_sat_search(search->topology, demand, steps, (int)rounds, &search->symmetry, false,
                                  SHORT_TRY_SECONDS, search->options->stop, &schedule) == SYNTH_SAT_FOUND) {
                 if (search->cache != NULL) {
-                    synth_cache_keep(search->cache, schedule, mscclpp_now() - search->start);
+                    synth_cache_keep(search->cache, schedule, mscclpp_now() - search->started);
                 }
                 report(search, "%d steps, %d rounds, %d chunks: found", steps, (int)rounds, chunks);
                 offer(search, schedule, "search", SYNTH_BEST);
@@ -384,20 +383,20 @@ static void search_steps(search_t *search, int steps, synth_rational_t bound)
         int undecided = 0;
 
         for (int i = 0; i < (pass == 0 && count > FIRST_TRIES ? FIRST_TRIES : count) && !stop_if_over(search) &&
-                        !meets(search, steps, bound);
+                        !meets_bound(search, steps, bound);
              ++i) {
             synth_rational_t best = {0, 1}, ratio = synth_fraction(tries[i].rounds, tries[i].chunks);
-            bool has_best = find_best(search, steps, &best);
+            bool has_best = find_best_ratio(search, steps, &best);
 
             if (tries[i].is_impossible || (has_best && synth_compare(ratio, best) >= 0) ||
                 literals_per_chunk * (size_t)tries[i].chunks > MAX_LITERALS) {
                 continue;
             }
             if ((size_t)tries[i].passes <= pass) {
-                search_one(search, steps, &tries[i], pass);
+                search_pair(search, steps, &tries[i], pass);
             }
             undecided += !tries[i].is_impossible;
-            is_met = meets(search, steps, bound);
+            is_met = meets_bound(search, steps, bound);
         }
         if (is_met || (undecided == 0 && (pass > 0 || count <= FIRST_TRIES)) || stop_if_over(search)) {
             break;
@@ -412,20 +411,21 @@ static void try_flows(search_t *search, int steps, synth_rational_t bound)
 {
     int max_chunks = search->options->chunks != 0 ? search->options->chunks : search->options->max_chunks;
 
-    for (int chunks = 1; chunks <= max_chunks && !stop_if_over(search) && !meets(search, steps, bound); ++chunks) {
+    for (int chunks = 1; chunks <= max_chunks && !stop_if_over(search) && !meets_bound(search, steps, bound);
+         ++chunks) {
         int64_t rounds = synth_ceiling(bound, chunks);
 
         rounds = rounds < steps ? steps : rounds;
         for (int64_t max_rounds = rounds + FLOW_ROUNDS_BEYOND;
-             is_wanted(search, chunks) && rounds <= max_rounds && !stop_if_over(search); ++rounds) {
+             is_allowed(search, chunks) && rounds <= max_rounds && !stop_if_over(search); ++rounds) {
             synth_rational_t best;
             synth_schedule_t *schedule;
 
-            if (find_best(search, steps, &best) && synth_compare(synth_fraction(rounds, chunks), best) >= 0) {
+            if (find_best_ratio(search, steps, &best) && synth_compare(synth_fraction(rounds, chunks), best) >= 0) {
                 break;
             }
             schedule = synth_by_flow(search->topology, search->dual, search->options->root, chunks, steps, (int)rounds,
-                                     search->end, search->options->stop);
+                                     search->deadline, search->options->stop);
             if (schedule != NULL) {
                 offer(search, schedule, "flow", SYNTH_BEST);
                 break;
@@ -475,25 +475,25 @@ static void search_all_steps(search_t *search, synth_rational_t any_steps_bound)
     for (int steps = first; steps <= last && !stop_if_over(search); ++steps) {
         synth_rational_t closed_bound = synth_closed_bound(&search->shape, search->dual, steps);
         synth_rational_t bound = synth_larger(any_steps_bound, closed_bound);
-        double time_left = search->end - mscclpp_now();
+        double time_left = search->deadline - mscclpp_now();
         synth_slp_t slp;
 
-        if (closed_bound.num == 0 && !meets(search, steps, bound) &&
+        if (closed_bound.num == 0 && !meets_bound(search, steps, bound) &&
             synth_slp_solve(search->topology, search->dual, search->options->root, steps,
                             time_left < 2 * SLP_SECONDS ? time_left / 2 : SLP_SECONDS, &slp) == MSCCLPP_OK) {
             bound = synth_larger(bound, slp.bound);
         }
         report(search, "%d steps: at least %lld/%lld rounds for each chunk", steps, (long long)bound.num,
                (long long)bound.den);
-        if (has_flows && !meets(search, steps, bound)) {
+        if (has_flows && !meets_bound(search, steps, bound)) {
             try_flows(search, steps, bound);
         }
         if (search->options->searches && search->symmetry.count > 0 && synth_sat_available() &&
-            !meets(search, steps, bound)) {
+            !meets_bound(search, steps, bound)) {
             search_steps(search, steps, bound);
         }
         label_proven(search, steps, bound);
-        if (meets(search, steps, any_steps_bound)) {
+        if (meets_bound(search, steps, any_steps_bound)) {
             search->front->is_complete = true;
             break;
         }
@@ -521,7 +521,7 @@ static void read_cache(search_t *search)
         double seconds;
         synth_schedule_t *schedule = synth_cache_schedule(search->cache, i, &seconds);
 
-        if (schedule != NULL && is_wanted(search, schedule->chunks) &&
+        if (schedule != NULL && is_allowed(search, schedule->chunks) &&
             (schedule->chunks <= search->options->max_chunks || search->options->chunks != 0)) {
             offer_timed(search, schedule, "search, from the cache", SYNTH_BEST, seconds);
         } else {
@@ -544,14 +544,14 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
                                   const synth_options_t *options, synth_front_t *front, char *reason,
                                   size_t reason_size)
 {
-    search_t search = {topology, topology, collective, synth_dual(collective), options, front, .end = 0};
+    search_t search = {topology, topology, collective, synth_dual(collective), options, front, .deadline = 0};
     synth_topology_t *reversed = NULL;
     synth_bound_t bound;
     mscclpp_status_t status;
 
     memset(front, 0, sizeof(*front));
-    search.start = mscclpp_now();
-    search.end = search.start + options->seconds;
+    search.started = mscclpp_now();
+    search.deadline = search.started + options->seconds;
     front->min_steps = synth_bound_steps(topology, collective, options->root);
     if (options->chunks % synth_min_chunks(collective, topology->ranks) != 0) {
         snprintf(reason, reason_size, "the number of chunks is %d; allowed for %s on %d ranks are multiples of %d",
@@ -571,7 +571,7 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
         }
         search.topology = reversed;
     }
-    synth_shape(search.topology, &search.shape);
+    synth_shape_find(search.topology, &search.shape);
     status = search.shape.kind != SYNTH_IRREGULAR /* cuts give the best bound for these kinds */
                  ? synth_bound_cut(topology, collective, options->root, &bound)
                  : synth_bound_rounds(topology, collective, options->root, options->seconds / BOUND_PART, &bound);
@@ -579,7 +579,7 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
         bool has_root = search.dual != SYNTH_ALLGATHER && search.dual != SYNTH_ALLTOALL;
 
         front->min_ratio = bound.ratio;
-        front->min_ratio_by = bound.by;
+        front->min_ratio_proof = bound.proof;
         if (topology->ranks <= SYNTH_SLP_RANKS) { /* larger machines are not searched */
             synth_symmetry_find(search.topology, has_root ? options->root : -1, &search.symmetry);
         }

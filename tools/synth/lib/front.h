@@ -23,9 +23,9 @@ typedef struct {
     synth_rational_t ratio; /* rounds for each chunk */
     synth_rational_t bound; /* lower bound of the ratio for that many steps; 0/1 if none is known */
     synth_label_t label;
-    const char *by; /* name of the method that found it */
-    double seconds; /* from the start of the search until the schedule was found; for the cache, in the search that
-                       found it */
+    const char *method; /* name of the method that found it */
+    double seconds;     /* from the start of the search until the schedule was found; for the cache, in the search that
+                           found it */
 } synth_point_t;
 
 enum { SYNTH_MAX_POINTS = 64 };
@@ -33,13 +33,13 @@ enum { SYNTH_MAX_POINTS = 64 };
 typedef struct {
     synth_point_t points[SYNTH_MAX_POINTS]; /* sorted by steps */
     int count;
-    int min_steps;              /* lower bound of the steps */
-    synth_rational_t min_ratio; /* lower bound of the ratio for any number of steps; 0/1 if none is known */
-    const char *min_ratio_by;   /* what proves that bound */
-    synth_schedule_t *trees;    /* the trees of a pipeline, as one turn of it; NULL: none */
-    bool is_complete;           /* the last point meets the bound that holds for every number of steps */
-    bool was_stopped;           /* the time was over, or the caller asked to stop */
-    char note[SYNTH_REASON];    /* a fault of the cache, or empty */
+    int min_steps;               /* lower bound of the steps */
+    synth_rational_t min_ratio;  /* lower bound of the ratio for any number of steps; 0/1 if none is known */
+    const char *min_ratio_proof; /* what proves that bound */
+    synth_schedule_t *trees;     /* the trees of a pipeline, as one turn of it; NULL: none */
+    bool is_complete;            /* the last point meets the bound that holds for every number of steps */
+    bool was_stopped;            /* the time was over, or the caller asked to stop */
+    char note[SYNTH_REASON];     /* a fault of the cache, or empty */
 } synth_front_t;
 
 typedef struct {
@@ -62,10 +62,10 @@ bool synth_front_beats(const synth_front_t *front, int steps, synth_rational_t r
 
 /*
  * Adds a point unless another point is as good, and removes the points that it beats. Takes ownership of the schedule,
- * and frees it if it is not added, which also happens if the front is full. `by` has to be a string literal, because
- * only the pointer is stored.
+ * and frees it if it is not added, which also happens if the front is full. `method` has to be a string literal,
+ * because only the pointer is stored.
  */
-void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *by, synth_label_t label,
+void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *method, synth_label_t label,
                      double seconds);
 
 void synth_front_free(synth_front_t *front);

@@ -1,4 +1,4 @@
-/* Determines the place of each chunk on each rank, before the operations of any rank are written. */
+/* Determines where each rank has each chunk, before the operations of any rank are written. */
 #include "tools/synth/lib/layout.h"
 
 #include <limits.h>
@@ -7,9 +7,10 @@
 
 static const synth_place_t nowhere = {0, 0};
 
+/* Returns the entry of an array of places for a chunk of a rank. */
 static synth_place_t *entry_of(synth_place_t *places, const synth_layout_t *layout, int rank, int chunk)
 {
-    return &places[rank * layout->count + chunk];
+    return &places[rank * layout->total_chunks + chunk];
 }
 
 /*
@@ -33,7 +34,8 @@ synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int ch
     const synth_schedule_t *schedule = layout->schedule;
     int source = chunk / schedule->chunks, index = chunk % schedule->chunks;
 
-    if (schedule->is_whole) { /* inputs arrive, but the output gets their sums, which add_inputs of lower.c writes */
+    if (schedule->sends_whole_inputs) { /* inputs arrive, but the output gets their sums, which add_inputs of lower.c
+                                           writes */
         return nowhere;
     }
     switch (schedule->collective) {
@@ -49,8 +51,9 @@ synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int ch
     case SYNTH_REDUCESCATTER: /* in place, the output is the rank's block of the input */
         return rank == source ? layout->in_place ? (synth_place_t){'i', chunk} : (synth_place_t){'o', index} : nowhere;
     case SYNTH_ALLTOALL: /* the rank wants the chunk if the chunk is in the block for this rank */
-        return rank == index / layout->block ? (synth_place_t){'o', source * layout->block + index % layout->block}
-                                             : nowhere;
+        return rank == index / layout->block_chunks
+                   ? (synth_place_t){'o', source * layout->block_chunks + index % layout->block_chunks}
+                   : nowhere;
     default:
         return nowhere;
     }
@@ -61,7 +64,7 @@ synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int ch
  * partial sums are sent, every rank has its own value of every chunk. For plans in place, the chunk is already in the
  * output, except for the partial sums of a reduce-scatter.
  */
-static synth_place_t home_of(const synth_layout_t *layout, int rank, int chunk)
+static synth_place_t initial_place_of(const synth_layout_t *layout, int rank, int chunk)
 {
     int index, source;
 
@@ -73,13 +76,14 @@ static synth_place_t home_of(const synth_layout_t *layout, int rank, int chunk)
         return nowhere;
     }
     if (layout->in_place) {
-        return (synth_place_t){'o', layout->schedule->is_whole ? index : chunk};
+        return (synth_place_t){'o', layout->schedule->sends_whole_inputs ? index : chunk};
     }
     return (synth_place_t){'i', index};
 }
 
 /*
- * Compares sends so that those of one pair of ranks in one step become neighbours, for qsort. Then so are their slots.
+ * Compares sends by step, receiver, sender and chunk, for qsort. The sends between two ranks in one step then become
+ * neighbours, and so do their slots.
  */
 static int by_receiver(const void *left, const void *right)
 {
@@ -91,10 +95,10 @@ static int by_receiver(const void *left, const void *right)
                                 : a->chunk - b->chunk;
 }
 
-/* The path of a chunk: its sends, which are a range of the list of sends when that is sorted by chunk. */
+/* The path of a chunk: its sends. They are neighbours in the list of sends if that is sorted by chunk. */
 typedef struct {
     int chunk, class; /* class: chunks of one class may exchange their numbers */
-    int first, count; /* the range of its sends */
+    int first, count; /* the first of its sends, and how many there are */
 } path_t;
 
 /* Compares sends by chunk, then by step and ranks, for qsort. */
@@ -137,7 +141,7 @@ static int class_of(const synth_schedule_t *schedule, int chunk)
 {
     int class_size = schedule->collective == SYNTH_ALLTOALL ? schedule->chunks / schedule->ranks : schedule->chunks;
 
-    return schedule->is_whole ? chunk : chunk / class_size; /* whole inputs are added up by their numbers */
+    return schedule->sends_whole_inputs ? chunk : chunk / class_size; /* whole inputs are added up by their numbers */
 }
 
 /*
@@ -147,7 +151,7 @@ static int class_of(const synth_schedule_t *schedule, int chunk)
  */
 static bool renumber(synth_schedule_t *schedule)
 {
-    int count = schedule->is_whole ? schedule->chunks * schedule->ranks : schedule->count;
+    int count = schedule->sends_whole_inputs ? schedule->chunks * schedule->ranks : schedule->total_chunks;
     path_t *path = calloc((size_t)count + 1, sizeof(*path));
     int *number = calloc((size_t)count + 1, sizeof(*number));
     bool ok = path != NULL && number != NULL;
@@ -179,11 +183,11 @@ static bool renumber(synth_schedule_t *schedule)
 /*
  * Determines where each send arrives. The sends have to be sorted by step, so that the first send that brings a chunk
  * to a rank sets first_step.
- * - It arrives in a slot of the receiver's scratch if its value is added, or if the manner needs slots for all sends.
- * - Otherwise it arrives at its final place.
+ * - A chunk arrives in a slot of the receiver's scratch if it is added, or if the manner needs slots for all sends.
+ * - Otherwise it arrives at its place in the output.
  *
- * A chunk without a place in the output gets a place in the scratch if it is a sum, or if it has no slot where it could
- * stay. With packets this place is behind all packets; otherwise it is behind the slots.
+ * A chunk without a place in the output gets a stored place in the scratch if it is a sum, or if it has no slot where
+ * it could stay. With packets, this place is behind all packets; otherwise it is behind the slots.
  */
 static void place_sends(synth_layout_t *layout)
 {
@@ -191,27 +195,27 @@ static void place_sends(synth_layout_t *layout)
 
     for (int i = 0; i < schedule->send_count; ++i) {
         const synth_send_t *send = &schedule->sends[i];
-        int entry = send->to * layout->count + send->chunk;
+        int entry = send->to * layout->total_chunks + send->chunk;
 
         layout->slot[i] = -1;
         if (send->adds || layout->manner != SYNTH_SIGNALS) {
-            layout->slot[i] = layout->scratch[send->to]++;
+            layout->slot[i] = layout->scratch_chunks[send->to]++;
         }
         if (!send->adds && layout->final_send[entry] < 0) {
             layout->final_send[entry] = i;
         }
         if (layout->first_step[entry] == INT_MAX) {
             layout->first_step[entry] = send->step;
-            layout->new_home[entry] = synth_layout_target(layout, send->to, send->chunk);
+            layout->stored_place[entry] = synth_layout_target(layout, send->to, send->chunk);
         }
     }
     for (int i = 0; i < schedule->send_count; ++i) { /* in a second loop, so that all slots are adjacent */
         const synth_send_t *send = &schedule->sends[i];
-        synth_place_t *new_home = entry_of(layout->new_home, layout, send->to, send->chunk);
+        synth_place_t *stored_place = entry_of(layout->stored_place, layout, send->to, send->chunk);
 
-        if (new_home->buffer == 0 && (send->adds || layout->manner == SYNTH_SIGNALS)) {
-            *new_home = layout->manner == SYNTH_PACKETS ? (synth_place_t){'t', layout->sums[send->to]++}
-                                                        : (synth_place_t){'s', layout->scratch[send->to]++};
+        if (stored_place->buffer == 0 && (send->adds || layout->manner == SYNTH_SIGNALS)) {
+            *stored_place = layout->manner == SYNTH_PACKETS ? (synth_place_t){'t', layout->sum_chunks[send->to]++}
+                                                            : (synth_place_t){'s', layout->scratch_chunks[send->to]++};
         }
     }
 }
@@ -227,23 +231,24 @@ bool synth_layout_init(synth_layout_t *layout, const synth_schedule_t *schedule,
         return false;
     }
     layout->ranks = schedule->ranks;
-    layout->count = schedule->is_whole ? schedule->chunks * schedule->ranks : schedule->count;
-    layout->adds = synth_combines(schedule->collective) && !schedule->is_whole;
+    layout->total_chunks = schedule->sends_whole_inputs ? schedule->chunks * schedule->ranks : schedule->total_chunks;
+    layout->adds = synth_combines(schedule->collective) && !schedule->sends_whole_inputs;
     layout->manner = manner;
     layout->in_place = in_place;
-    layout->block = schedule->chunks / (schedule->collective == SYNTH_ALLTOALL ? schedule->ranks : 1);
-    entries = (size_t)layout->ranks * (size_t)layout->count;
-    layout->home = calloc(entries, sizeof(*layout->home));
-    layout->new_home = calloc(entries, sizeof(*layout->new_home));
+    layout->block_chunks = schedule->chunks / (schedule->collective == SYNTH_ALLTOALL ? schedule->ranks : 1);
+    entries = (size_t)layout->ranks * (size_t)layout->total_chunks;
+    layout->initial_place = calloc(entries, sizeof(*layout->initial_place));
+    layout->stored_place = calloc(entries, sizeof(*layout->stored_place));
     layout->first_step = calloc(entries, sizeof(*layout->first_step));
     layout->final_send = calloc(entries, sizeof(*layout->final_send));
     layout->slot = calloc((size_t)schedule->send_count + 1, sizeof(*layout->slot));
-    if (layout->home == NULL || layout->new_home == NULL || layout->first_step == NULL || layout->final_send == NULL ||
-        layout->slot == NULL) {
+    if (layout->initial_place == NULL || layout->stored_place == NULL || layout->first_step == NULL ||
+        layout->final_send == NULL || layout->slot == NULL) {
         return false;
     }
     for (size_t i = 0; i < entries; ++i) {
-        layout->home[i] = home_of(layout, (int)(i / (size_t)layout->count), (int)(i % (size_t)layout->count));
+        layout->initial_place[i] =
+            initial_place_of(layout, (int)(i / (size_t)layout->total_chunks), (int)(i % (size_t)layout->total_chunks));
         layout->first_step[i] = INT_MAX;
         layout->final_send[i] = -1;
     }
@@ -254,8 +259,8 @@ bool synth_layout_init(synth_layout_t *layout, const synth_schedule_t *schedule,
 void synth_layout_destroy(synth_layout_t *layout)
 {
     synth_schedule_free(layout->schedule);
-    free(layout->home);
-    free(layout->new_home);
+    free(layout->initial_place);
+    free(layout->stored_place);
     free(layout->first_step);
     free(layout->final_send);
     free(layout->slot);
@@ -263,11 +268,11 @@ void synth_layout_destroy(synth_layout_t *layout)
 
 synth_place_t synth_layout_at(const synth_layout_t *layout, int rank, int chunk, int step)
 {
-    int entry = rank * layout->count + chunk;
+    int entry = rank * layout->total_chunks + chunk;
 
-    /* Chunks that stay in their slot have no new home: a rank that forwards them reads the slot. */
-    return layout->first_step[entry] < step && layout->new_home[entry].buffer != 0 ? layout->new_home[entry]
-                                                                                   : layout->home[entry];
+    /* Chunks that stay in their slot have no stored place: a rank that forwards them reads the slot. */
+    return layout->first_step[entry] < step && layout->stored_place[entry].buffer != 0 ? layout->stored_place[entry]
+                                                                                       : layout->initial_place[entry];
 }
 
 void synth_moves_destroy(synth_moves_t *moves)
@@ -296,22 +301,22 @@ synth_move_t *synth_moves_begin(synth_moves_t *moves, int order, int rank, synth
     move->order = order;
     move->count = 0;
     move->size = 1;
-    synth_move_add_end(move, rank, place);
+    synth_move_add_operand(move, rank, place);
     return move;
 }
 
-void synth_move_add_end(synth_move_t *move, int rank, synth_place_t place)
+void synth_move_add_operand(synth_move_t *move, int rank, synth_place_t place)
 {
     if (move != NULL) {
-        move->end[move->count].rank = rank;
-        move->end[move->count++].place = place;
+        move->operand[move->count].rank = rank;
+        move->operand[move->count++].place = place;
     }
 }
 
 /*
  * Compares moves so that moves between the same buffers become neighbours, sorted by their positions there, for qsort.
  */
-static int by_ends(const void *left, const void *right)
+static int by_operands(const void *left, const void *right)
 {
     const synth_move_t *a = left, *b = right;
 
@@ -319,35 +324,35 @@ static int by_ends(const void *left, const void *right)
         return a->order != b->order ? a->order - b->order : a->count - b->count;
     }
     for (int i = 0; i < a->count; ++i) {
-        if (a->end[i].rank != b->end[i].rank) {
-            return a->end[i].rank - b->end[i].rank;
+        if (a->operand[i].rank != b->operand[i].rank) {
+            return a->operand[i].rank - b->operand[i].rank;
         }
-        if (a->end[i].place.buffer != b->end[i].place.buffer) {
-            return a->end[i].place.buffer - b->end[i].place.buffer;
+        if (a->operand[i].place.buffer != b->operand[i].place.buffer) {
+            return a->operand[i].place.buffer - b->operand[i].place.buffer;
         }
     }
     for (int i = 0; i < a->count; ++i) {
-        if (a->end[i].place.index != b->end[i].place.index) {
-            return a->end[i].place.index - b->end[i].place.index;
+        if (a->operand[i].place.index != b->operand[i].place.index) {
+            return a->operand[i].place.index - b->operand[i].place.index;
         }
     }
     return 0;
 }
 
 /*
- * Returns true if `next` begins where `move` stops at every end, within the same block. The scratch ('s' and 't') is
- * not divided into blocks.
+ * Returns true if every operand of `next` begins where the same operand of `move` ends, within the same block. The
+ * scratch ('s' and 't') is not divided into blocks.
  */
 static bool follows(const synth_layout_t *layout, const synth_move_t *move, const synth_move_t *next)
 {
     bool is_adjacent = move->order == next->order && move->count == next->count;
 
     for (int i = 0; is_adjacent && i < move->count; ++i) {
-        synth_place_t place = move->end[i].place, next_place = next->end[i].place;
+        synth_place_t place = move->operand[i].place, next_place = next->operand[i].place;
 
-        is_adjacent = move->end[i].rank == next->end[i].rank && place.buffer == next_place.buffer &&
+        is_adjacent = move->operand[i].rank == next->operand[i].rank && place.buffer == next_place.buffer &&
                       place.index + move->size == next_place.index &&
-                      (place.buffer >= 's' || next_place.index % layout->block != 0);
+                      (place.buffer >= 's' || next_place.index % layout->block_chunks != 0);
     }
     return is_adjacent;
 }
@@ -360,7 +365,7 @@ void synth_moves_merge(const synth_layout_t *layout, synth_moves_t *moves)
     if (moves->count == 0) {
         return;
     }
-    qsort(moves->move, (size_t)moves->count, sizeof(*moves->move), by_ends);
+    qsort(moves->move, (size_t)moves->count, sizeof(*moves->move), by_operands);
     for (int i = 1; i < moves->count; ++i) {
         if (follows(layout, &moves->move[kept], &moves->move[i])) {
             moves->move[kept].size += moves->move[i].size;
@@ -377,22 +382,23 @@ static synth_place_t slot_of(const synth_layout_t *layout, int send)
     return (synth_place_t){'s', layout->slot[send]};
 }
 
-/* Returns where at the receiver the data of a send arrive: in its slot, or at the chunk's new home if it has none. */
-static synth_place_t target_of(const synth_layout_t *layout, int number)
+/* Returns where the data of a send arrive at the receiver: in its slot or, without a slot, at the chunk's stored place.
+ */
+static synth_place_t arrival_place(const synth_layout_t *layout, int number)
 {
     const synth_send_t *send = &layout->schedule->sends[number];
 
     return layout->slot[number] >= 0 ? slot_of(layout, number)
-                                     : layout->new_home[send->to * layout->count + send->chunk];
+                                     : layout->stored_place[send->to * layout->total_chunks + send->chunk];
 }
 
 /*
- * Returns the send whose packets `send` passes on from the slot where they arrived; -1 if `send` reads a buffer. Only
- * what arrived in an earlier step, and was not added, can be passed on.
+ * Returns the earlier send whose packets `send` forwards from the slot where they arrived; -1 if `send` reads a buffer.
+ * Packets can be forwarded only if they arrived in an earlier step and were not added.
  */
 static int relayed_send(const synth_layout_t *layout, const synth_send_t *send)
 {
-    int final_send = layout->final_send[send->from * layout->count + send->chunk];
+    int final_send = layout->final_send[send->from * layout->total_chunks + send->chunk];
 
     return layout->manner == SYNTH_PACKETS && !send->adds && final_send >= 0 &&
                    layout->schedule->sends[final_send].step < send->step
@@ -411,8 +417,9 @@ void synth_moves_send(const synth_layout_t *layout, int rank, int step, synth_mo
             /* Each rank begins with the next higher one, so that not all send to one rank first. */
             int order = (send->to - rank + layout->ranks) % layout->ranks;
 
-            synth_move_add_end(synth_moves_begin(moves, order, rank, synth_layout_at(layout, rank, send->chunk, step)),
-                               send->to, target_of(layout, i));
+            synth_move_add_operand(
+                synth_moves_begin(moves, order, rank, synth_layout_at(layout, rank, send->chunk, step)), send->to,
+                arrival_place(layout, i));
         }
     }
     synth_moves_merge(layout, moves);
@@ -423,7 +430,7 @@ void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_m
 {
     const synth_schedule_t *schedule = layout->schedule;
 
-    for (int chunk = 0; chunk < layout->count; ++chunk) {
+    for (int chunk = 0; chunk < layout->total_chunks; ++chunk) {
         synth_move_t *move = NULL;
 
         for (int i = 0; i < schedule->send_count; ++i) {
@@ -433,7 +440,7 @@ void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_m
 
             if (relayed >= 0) {
                 move = move != NULL ? move : synth_moves_begin(moves, 0, rank, slot_of(layout, relayed));
-                synth_move_add_end(move, send->to, slot_of(layout, i));
+                synth_move_add_operand(move, send->to, slot_of(layout, i));
             }
         }
     }
@@ -476,9 +483,9 @@ void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_mov
         synth_move_t *move = synth_moves_begin(moves, 0, rank, synth_layout_at(layout, rank, chunk, step));
 
         for (; i < count && addend[i].chunk == chunk; ++i) {
-            synth_move_add_end(move, rank, slot_of(layout, addend[i].send));
+            synth_move_add_operand(move, rank, slot_of(layout, addend[i].send));
         }
-        synth_move_add_end(move, rank, layout->new_home[rank * layout->count + chunk]);
+        synth_move_add_operand(move, rank, layout->stored_place[rank * layout->total_chunks + chunk]);
     }
     free(addend);
     synth_moves_merge(layout, moves);
@@ -487,31 +494,31 @@ void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_mov
 /* In the order of the steps, so that no chunk waits behind one that arrives in a later step. */
 void synth_moves_unpack(const synth_layout_t *layout, int rank, synth_moves_t *moves)
 {
-    for (int chunk = 0; chunk < layout->count; ++chunk) {
-        int final_send = layout->final_send[rank * layout->count + chunk];
+    for (int chunk = 0; chunk < layout->total_chunks; ++chunk) {
+        int final_send = layout->final_send[rank * layout->total_chunks + chunk];
         synth_place_t target = synth_layout_target(layout, rank, chunk);
 
         if (final_send >= 0 && target.buffer != 0) {
             synth_move_t *move =
                 synth_moves_begin(moves, layout->schedule->sends[final_send].step, rank, slot_of(layout, final_send));
 
-            synth_move_add_end(move, rank, target);
+            synth_move_add_operand(move, rank, target);
         }
     }
     synth_moves_merge(layout, moves);
 }
 
-void synth_moves_own(const synth_layout_t *layout, int rank, synth_moves_t *moves)
+void synth_moves_local(const synth_layout_t *layout, int rank, synth_moves_t *moves)
 {
     if (layout->adds || layout->in_place) {
         return;
     }
-    for (int chunk = 0; chunk < layout->count; ++chunk) {
-        synth_place_t home = layout->home[rank * layout->count + chunk];
+    for (int chunk = 0; chunk < layout->total_chunks; ++chunk) {
+        synth_place_t home = layout->initial_place[rank * layout->total_chunks + chunk];
         synth_place_t target = synth_layout_target(layout, rank, chunk);
 
         if (home.buffer != 0 && target.buffer != 0) {
-            synth_move_add_end(synth_moves_begin(moves, 0, rank, home), rank, target);
+            synth_move_add_operand(synth_moves_begin(moves, 0, rank, home), rank, target);
         }
     }
     synth_moves_merge(layout, moves);

@@ -1,4 +1,4 @@
-/* The places of the chunks of a schedule on each rank, and the moves of each step. */
+/* Where each rank has the chunks of a schedule, and the moves (copies and additions) of each step. */
 #ifndef TOOLS_SYNTH_LIB_LAYOUT_H
 #define TOOLS_SYNTH_LIB_LAYOUT_H
 
@@ -20,32 +20,32 @@ typedef struct {
 
 typedef struct {
     synth_schedule_t *schedule; /* a copy, with chunks renumbered so that chunks with the same path are neighbours */
-    int ranks, count;           /* count: number of chunks; if whole inputs are sent, the chunks of all inputs */
+    int ranks, total_chunks;    /* total_chunks: if whole inputs are sent, the chunks of all inputs */
     bool adds;                  /* partial sums are sent, not inputs */
     bool in_place;
     synth_manner_t manner;
-    synth_place_t *home;          /* [rank * count + chunk]: the place of the chunk before the first step */
-    synth_place_t *new_home;      /* likewise: the place of the chunk, or of its sum, after it has arrived */
+    synth_place_t *initial_place; /* [rank * total_chunks + chunk]: the place of the chunk before the first step */
+    synth_place_t *stored_place;  /* likewise: the place of the chunk, or of its sum, after it has arrived */
     int *first_step;              /* likewise: the step in which it first arrives; INT_MAX: never */
     int *final_send;              /* likewise: the send that brings the final value; -1: none */
     int *slot;                    /* [send]: its slot in the receiver's scratch; -1: none */
-    int scratch[SYNTH_MAX_RANKS]; /* [rank]: chunks of scratch for slots and sums */
-    int sums[SYNTH_MAX_RANKS];    /* [rank]: chunks of scratch for sums behind all packets */
-    int block; /* chunks of a block: what a rank has for another one (all-to-all), a rank's data, or the whole vector */
+    int scratch_chunks[SYNTH_MAX_RANKS]; /* [rank]: size of the scratch for slots and sums, in chunks */
+    int sum_chunks[SYNTH_MAX_RANKS];     /* [rank]: size of the scratch for sums behind all packets, in chunks */
+    int block_chunks; /* a block: what a rank has for another one (all-to-all), a rank's data, or the whole vector */
 } synth_layout_t;
 
 /*
- * Makes the layout of a schedule. With signals, only values that are added arrive in slots of the receiver's scratch;
- * with packets and in pipelines, all chunks do. `in_place` means that input and output are one buffer. Returns false if
- * memory runs out. The caller calls synth_layout_destroy in any case.
+ * Makes the layout of a schedule. A slot is a place in the receiver's scratch for the chunk of one send. With signals,
+ * only values that are added arrive in slots; with packets and in pipelines, all chunks do. `in_place` means that input
+ * and output are one buffer. Returns false if memory runs out. The caller calls synth_layout_destroy in any case.
  */
 bool synth_layout_init(synth_layout_t *layout, const synth_schedule_t *schedule, synth_manner_t manner, bool in_place);
 void synth_layout_destroy(synth_layout_t *layout);
 
 /*
  * Returns the place where a rank has a chunk, or its sum so far, before a step. Its buffer is 0 if the rank does not
- * have the chunk, or has it only in a slot. With packets, a chunk with a place in the output gets there only at the end
- * (synth_moves_unpack). But that place is returned as soon as the chunk has arrived in its slot.
+ * have the chunk, or has it only in a slot. With packets, a chunk that belongs in the output is copied there only at
+ * the end (synth_moves_unpack). But its place there is returned as soon as the chunk has arrived in its slot.
  */
 synth_place_t synth_layout_at(const synth_layout_t *layout, int rank, int chunk, int step);
 
@@ -55,20 +55,20 @@ synth_place_t synth_layout_at(const synth_layout_t *layout, int rank, int chunk,
  */
 synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int chunk);
 
-enum { SYNTH_MAX_ENDS = SYNTH_MAX_RANKS + 2 };
+enum { SYNTH_MAX_OPERANDS = SYNTH_MAX_RANKS + 2 };
 
 /*
- * A copy or addition of adjacent chunks. Its ends are the places that are read, followed by the places that are
+ * A copy or addition of adjacent chunks. Its operands are the places that are read, followed by the places that are
  * written.
  */
 typedef struct {
     int order; /* moves with a smaller order come first */
-    int count; /* how many ends it has */
-    int size;  /* how many chunks each end has */
+    int count; /* how many operands it has */
+    int size;  /* how many chunks each operand has */
     struct {
         int rank;
         synth_place_t place;
-    } end[SYNTH_MAX_ENDS];
+    } operand[SYNTH_MAX_OPERANDS];
 } synth_move_t;
 
 typedef struct {
@@ -79,12 +79,12 @@ typedef struct {
 
 void synth_moves_destroy(synth_moves_t *moves);
 
-/* Appends a move of one chunk with its first end. If memory runs out, sets `failed` and returns NULL. */
+/* Appends a move of one chunk with its first operand. If memory runs out, sets `failed` and returns NULL. */
 synth_move_t *synth_moves_begin(synth_moves_t *moves, int order, int rank, synth_place_t place);
-/* Adds an end to a move. Does nothing if the move is NULL. */
-void synth_move_add_end(synth_move_t *move, int rank, synth_place_t place);
+/* Adds an operand to a move. Does nothing if the move is NULL. */
+void synth_move_add_operand(synth_move_t *move, int rank, synth_place_t place);
 
-/* Merges moves whose chunks are adjacent at all ends, unless the result would cross from one block into the next. */
+/* Merges moves whose chunks are adjacent in all operands, but not across the border of two blocks. */
 void synth_moves_merge(const synth_layout_t *layout, synth_moves_t *moves);
 
 /*
@@ -111,6 +111,6 @@ void synth_moves_unpack(const synth_layout_t *layout, int rank, synth_moves_t *m
  * Adds a move for each chunk that a rank's own input contributes to its own output. Adds no move if input and output
  * are one buffer, since the chunk is there already, or if partial sums are sent.
  */
-void synth_moves_own(const synth_layout_t *layout, int rank, synth_moves_t *moves);
+void synth_moves_local(const synth_layout_t *layout, int rank, synth_moves_t *moves);
 
 #endif

@@ -35,7 +35,7 @@ void synth_lower_blocks(synth_writer_t *writer, const synth_layout_t *layout, in
 {
     for (int rank = 0; rank < layout->ranks; ++rank) {
         for (int i = 0; i < instances; ++i) {
-            synth_writer_block(writer, rank, i);
+            synth_writer_add_block(writer, rank, i);
         }
     }
     for (int rank = 0; rank < layout->ranks && joined; ++rank) {
@@ -62,11 +62,11 @@ bool synth_lower_sums(synth_writer_t *writer, const synth_layout_t *layout, int 
     return has_sums;
 }
 
-void synth_write_own_copies(synth_writer_t *writer, const synth_layout_t *layout, int rank)
+void synth_lower_local_copies(synth_writer_t *writer, const synth_layout_t *layout, int rank)
 {
     synth_moves_t moves = {NULL, 0, 0, false};
 
-    synth_moves_own(layout, rank, &moves);
+    synth_moves_local(layout, rank, &moves);
     synth_writer_data(writer, "copy", &moves, 1);
     synth_moves_destroy(&moves);
 }
@@ -84,9 +84,9 @@ static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int
         synth_move_t *move = synth_moves_begin(&moves, 0, rank, synth_layout_at(layout, rank, chunk, SYNTH_MAX_STEPS));
 
         for (int source = 1; source < layout->ranks; ++source) {
-            synth_move_add_end(move, rank, synth_layout_at(layout, rank, source * chunks + chunk, SYNTH_MAX_STEPS));
+            synth_move_add_operand(move, rank, synth_layout_at(layout, rank, source * chunks + chunk, SYNTH_MAX_STEPS));
         }
-        synth_move_add_end(move, rank, (synth_place_t){'o', chunk});
+        synth_move_add_operand(move, rank, (synth_place_t){'o', chunk});
     }
     synth_moves_merge(layout, &moves);
     synth_writer_data(writer, "re", &moves, 0);
@@ -107,7 +107,7 @@ static void write_with_signals(synth_writer_t *writer, const synth_layout_t *lay
     synth_writer_sync(writer, "rlxsignal", 0, senders);
     synth_writer_sync(writer, "rlxwait", 0, receivers);
     synth_writer_simple(writer, "nop");
-    synth_write_own_copies(writer, layout, rank);
+    synth_lower_local_copies(writer, layout, rank);
     for (int step = 0; step < schedule->steps; ++step) {
         synth_moves_t moves = {NULL, 0, 0, false};
 
@@ -128,7 +128,7 @@ static void write_with_signals(synth_writer_t *writer, const synth_layout_t *lay
             synth_writer_simple(writer, "nop");
         }
     }
-    if (schedule->is_whole) {
+    if (schedule->sends_whole_inputs) {
         add_inputs(writer, layout, rank);
     }
 }

@@ -24,7 +24,7 @@ void synth_lower_blocks(synth_writer_t *writer, const synth_layout_t *layout, in
 bool synth_lower_sums(synth_writer_t *writer, const synth_layout_t *layout, int rank, int step, const char *name);
 
 /* Adds to the plan the operations by which a rank copies to its output those chunks of its input that stay on it. */
-void synth_write_own_copies(synth_writer_t *writer, const synth_layout_t *layout, int rank);
+void synth_lower_local_copies(synth_writer_t *writer, const synth_layout_t *layout, int rank);
 
 /* Writes the whole plan with packets. The layout has to be one for packets; the function may add scratch to it. */
 void synth_lower_packets(synth_writer_t *writer, synth_layout_t *layout, int instances);
@@ -36,11 +36,11 @@ void synth_lower_packets(synth_writer_t *writer, synth_layout_t *layout, int ins
  */
 void synth_lower_turns(synth_writer_t *writer, synth_layout_t *layout, int instances);
 
-/* Returns the number of instances of a pipeline: a power of two, at most `asked`. */
-int synth_turns_instances(const synth_layout_t *layout, int asked);
+/* Returns the number of instances of a pipeline: a power of two, at most `max_instances`. */
+int synth_turns_instances(const synth_layout_t *layout, int max_instances);
 
 /* Returns the bytes of each chunk that one turn of such a pipeline moves, or 0 if memory runs out. */
-uint64_t synth_turns_bytes(const synth_schedule_t *schedule, int asked);
+uint64_t synth_turns_bytes(const synth_schedule_t *schedule, int max_instances);
 
 /*
  * Returns true if each chunk is added up along one tree and sent along another. This is so if each rank sends a partial

@@ -16,12 +16,13 @@
 #include <stdlib.h>
 
 enum {
-    CREDITS = 4,          /* turns that a sender may be ahead of its receiver */
-    MAX_BLOCKS = 64,      /* of a rank */
-    MAX_UNIT = 256 << 10, /* bytes of a chunk in one turn */
-    SCRATCH = 64 << 20,   /* bytes of scratch that every executor has for a ring: MSCCL++ has this, others have more */
-    UP = 0,               /* towards the root: tag of channels, and index into arrays */
-    DOWN = 1              /* away from the root */
+    CREDITS = 4,                /* turns that a sender may be ahead of its receiver */
+    MAX_BLOCKS = 64,            /* of a rank */
+    MAX_TURN_BYTES = 256 << 10, /* bytes of a chunk in one turn */
+    SCRATCH_BYTES =
+        64 << 20, /* bytes of scratch that every executor has for a ring: MSCCL++ has this, others have more */
+    UP = 0,       /* direction towards the root; also the tag of the channels in this direction */
+    DOWN = 1      /* direction away from the root, likewise */
 };
 
 /* The position of a rank in the two trees of a chunk: the tree to the root, UP, and the tree away from it, DOWN. */
@@ -59,7 +60,7 @@ static position_t position_of(const synth_schedule_t *schedule, int rank, int ch
 
 bool synth_has_trees(const synth_schedule_t *schedule)
 {
-    if (schedule->is_whole) {
+    if (schedule->sends_whole_inputs) {
         return false;
     }
     for (int i = 0; i < schedule->send_count; ++i) {
@@ -79,28 +80,29 @@ bool synth_has_trees(const synth_schedule_t *schedule)
 }
 
 /*
- * Returns true if a rank has a block on the way up for a chunk. Such a block adds and sends up. A rank that has the
- * chunk and no parent on the way down has one, too, which sends its own input down.
+ * Returns true if a rank has a block on the way up for a chunk. Such a block adds up, and sends the sum up. A rank that
+ * has the chunk and no parent on the way down also has such a block, which sends its input down.
  */
 static bool has_up_block(const synth_layout_t *layout, const position_t *position, int rank, int chunk)
 {
-    bool has_chunk = layout->home[rank * layout->count + chunk].buffer != 0;
+    bool has_chunk = layout->initial_place[rank * layout->total_chunks + chunk].buffer != 0;
 
     return position->child_set[UP] != 0 || position->parent[UP] >= 0 || (has_chunk && position->parent[DOWN] < 0);
 }
 
-int synth_turns_instances(const synth_layout_t *layout, int asked)
+int synth_turns_instances(const synth_layout_t *layout, int max_instances)
 {
     int instances = 1;
 
-    while (2 * instances <= asked && 2 * instances * 2 * layout->count <= MAX_BLOCKS) { /* two blocks for each chunk */
+    while (2 * instances <= max_instances &&
+           2 * instances * 2 * layout->total_chunks <= MAX_BLOCKS) { /* two blocks for each chunk */
         instances *= 2;
     }
     return instances;
 }
 
 /* Returns the least power of two that is not less than `number`. */
-static int power_of_two(int number)
+static int round_up_to_power_of_two(int number)
 {
     int power = 1;
 
@@ -111,88 +113,89 @@ static int power_of_two(int number)
 }
 
 /*
- * Returns the number of bytes of a chunk in one turn. The number is a power of two, and so small that a slot of the
- * scratch has room for the turns of all credits. All numbers that are divided here are powers of two, including
- * `instances` (synth_turns_instances), so the divisions are exact.
+ * Returns how many bytes of a chunk one instance moves in a turn. The number is a power of two, and so small that a
+ * slot has room for CREDITS turns. The divisions are exact: all numbers here are powers of two, also `instances`
+ * (synth_turns_instances).
  */
-static uint64_t unit_of(const synth_layout_t *layout, int instances)
+static uint64_t bytes_in_turn(const synth_layout_t *layout, int instances)
 {
-    uint64_t unit = MAX_UNIT;
+    uint64_t bytes = MAX_TURN_BYTES;
 
     for (int rank = 0; rank < layout->ranks; ++rank) {
-        uint64_t slot = SCRATCH / (uint64_t)(power_of_two(layout->scratch[rank]) * instances);
+        uint64_t slot_bytes =
+            SCRATCH_BYTES / (uint64_t)(round_up_to_power_of_two(layout->scratch_chunks[rank]) * instances);
 
-        unit = unit * CREDITS > slot ? slot / CREDITS : unit;
+        bytes = bytes * CREDITS > slot_bytes ? slot_bytes / CREDITS : bytes;
     }
-    return unit;
+    return bytes;
 }
 
-uint64_t synth_turns_bytes(const synth_schedule_t *schedule, int asked)
+uint64_t synth_turns_bytes(const synth_schedule_t *schedule, int max_instances)
 {
     synth_layout_t layout;
     uint64_t bytes = 0;
 
     if (synth_layout_init(&layout, schedule, SYNTH_PIPELINE, false)) {
-        int instances = synth_turns_instances(&layout, asked);
+        int instances = synth_turns_instances(&layout, max_instances);
 
-        bytes = unit_of(&layout, instances) * (uint64_t)instances;
+        bytes = bytes_in_turn(&layout, instances) * (uint64_t)instances;
     }
     synth_layout_destroy(&layout);
     return bytes;
 }
 
-/* Returns the set of one rank; the empty set for -1. */
+/* Returns the set with one rank, or the empty set for -1. */
 static uint64_t singleton(int rank)
 {
     return rank >= 0 ? UINT64_C(1) << rank : 0;
 }
 
-/* Writes a signal to each of the peers, or a wait for it, once for each credit. */
-static void sync_credits(synth_writer_t *writer, const char *name, int tag, uint64_t peers)
+/* Writes the operation `name`, a signal to each of the peers or a wait for each, once for each credit. */
+static void sync_credits(synth_writer_t *writer, const char *name, int direction, uint64_t peers)
 {
     for (int i = 0; i < CREDITS; ++i) {
-        synth_writer_sync(writer, name, tag, peers);
+        synth_writer_sync(writer, name, direction, peers);
     }
 }
 
 /*
- * Writes the operations that send a chunk from `from` to all its receivers in the direction `tag`, UP or DOWN. The
- * block waits for a credit from each receiver, puts, and signals. The flush comes last: only after it may `from` be
- * written again. `peers` is the set of the receivers; if it is empty, nothing is written.
+ * Writes the operations that send a chunk from the place `source` to all its receivers in a direction, UP or DOWN. The
+ * block waits for a credit from each receiver, puts, and signals. It flushes last: only then may `source` be
+ * overwritten. Writes nothing if the set of receivers is empty.
  */
-static void send_on(synth_writer_t *writer, const synth_layout_t *layout, int rank, int chunk, synth_place_t from,
-                    int tag, uint64_t peers)
+static void write_sends(synth_writer_t *writer, const synth_layout_t *layout, int rank, int chunk, synth_place_t source,
+                        int direction, uint64_t receivers)
 {
     const synth_schedule_t *schedule = layout->schedule;
     synth_moves_t moves = {NULL, 0, 0, false};
 
-    if (peers == 0) {
+    if (receivers == 0) {
         return;
     }
     for (int i = 0; i < schedule->send_count; ++i) {
         const synth_send_t *send = &schedule->sends[i];
 
-        if (send->chunk == chunk && send->from == rank && send->adds == (tag == UP)) {
-            synth_move_add_end(synth_moves_begin(&moves, 0, rank, from), send->to,
-                               (synth_place_t){'s', layout->slot[i]});
+        if (send->chunk == chunk && send->from == rank && send->adds == (direction == UP)) {
+            synth_move_add_operand(synth_moves_begin(&moves, 0, rank, source), send->to,
+                                   (synth_place_t){'s', layout->slot[i]});
         }
     }
-    synth_writer_sync(writer, "wait", tag, peers);
+    synth_writer_sync(writer, "wait", direction, receivers);
     synth_writer_simple(writer, "nop");
-    synth_writer_put(writer, "put", tag, &moves);
+    synth_writer_put(writer, "put", direction, &moves);
     synth_writer_simple(writer, "nop");
-    synth_writer_sync(writer, "signal", tag, peers);
-    synth_writer_sync(writer, "flush", tag, peers);
+    synth_writer_sync(writer, "signal", direction, receivers);
+    synth_writer_sync(writer, "flush", direction, receivers);
     synth_moves_destroy(&moves);
 }
 
-/* Writes a copy within a rank, unless both places are the same or the target is nowhere. */
+/* Writes a copy within a rank. Writes nothing if both places are the same, or if `to` is no place. */
 static void write_copy(synth_writer_t *writer, int rank, synth_place_t from, synth_place_t to)
 {
     synth_moves_t moves = {NULL, 0, 0, false};
 
     if (to.buffer != 0 && (from.buffer != to.buffer || from.index != to.index)) {
-        synth_move_add_end(synth_moves_begin(&moves, 0, rank, from), rank, to);
+        synth_move_add_operand(synth_moves_begin(&moves, 0, rank, from), rank, to);
         synth_writer_data(writer, "copy", &moves, 1);
     }
     synth_moves_destroy(&moves);
@@ -209,25 +212,25 @@ static void write_copy(synth_writer_t *writer, int rank, synth_place_t from, syn
  * 4. After the last turn it waits for CREDITS credits from each rank to which it sends.
  */
 static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const position_t *position, int rank,
-                     int chunk, uint64_t unit)
+                     int chunk, uint64_t turn_bytes)
 {
     const synth_schedule_t *schedule = layout->schedule;
-    synth_place_t value = layout->home[rank * layout->count + chunk];
+    synth_place_t value = layout->initial_place[rank * layout->total_chunks + chunk];
     uint64_t receivers_down = position->parent[DOWN] < 0 ? position->child_set[DOWN] : 0;
     synth_moves_t sum = {NULL, 0, 0, false};
     synth_move_t *move;
 
     sync_credits(writer, "rlxsignal", UP, position->child_set[UP]);
-    synth_writer_begin_turns(writer, unit);
+    synth_writer_begin_turns(writer, turn_bytes);
     if (position->child_set[UP] != 0) {
         move = synth_moves_begin(&sum, 0, rank, value);
         for (int i = 0; i < schedule->send_count; ++i) {
             if (schedule->sends[i].chunk == chunk && schedule->sends[i].to == rank && schedule->sends[i].adds) {
-                synth_move_add_end(move, rank, (synth_place_t){'s', layout->slot[i]});
+                synth_move_add_operand(move, rank, (synth_place_t){'s', layout->slot[i]});
             }
         }
-        value = layout->new_home[rank * layout->count + chunk];
-        synth_move_add_end(move, rank, value);
+        value = layout->stored_place[rank * layout->total_chunks + chunk];
+        synth_move_add_operand(move, rank, value);
         synth_writer_sync(writer, "wait", UP, position->child_set[UP]);
         synth_writer_simple(writer, "nop");
         synth_writer_data(writer, "re", &sum, 0);
@@ -235,8 +238,8 @@ static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const
         synth_writer_sync(writer, "signal", UP, position->child_set[UP]);
         synth_moves_destroy(&sum);
     }
-    send_on(writer, layout, rank, chunk, value, UP, singleton(position->parent[UP]));
-    send_on(writer, layout, rank, chunk, value, DOWN, receivers_down);
+    write_sends(writer, layout, rank, chunk, value, UP, singleton(position->parent[UP]));
+    write_sends(writer, layout, rank, chunk, value, DOWN, receivers_down);
     if (position->parent[UP] < 0) {
         write_copy(writer, rank, value, synth_layout_target(layout, rank, chunk));
     }
@@ -253,17 +256,17 @@ static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const
  * 3. After the last turn it waits for CREDITS credits from its children.
  */
 static void write_down(synth_writer_t *writer, const synth_layout_t *layout, const position_t *position, int rank,
-                       int chunk, uint64_t unit)
+                       int chunk, uint64_t turn_bytes)
 {
-    int entry = rank * layout->count + chunk;
+    int entry = rank * layout->total_chunks + chunk;
     synth_place_t slot = {'s', layout->slot[layout->final_send[entry]]};
     uint64_t parent = singleton(position->parent[DOWN]);
 
     sync_credits(writer, "rlxsignal", DOWN, parent);
-    synth_writer_begin_turns(writer, unit);
+    synth_writer_begin_turns(writer, turn_bytes);
     synth_writer_sync(writer, "wait", DOWN, parent);
     synth_writer_simple(writer, "nop");
-    send_on(writer, layout, rank, chunk, slot, DOWN, position->child_set[DOWN]);
+    write_sends(writer, layout, rank, chunk, slot, DOWN, position->child_set[DOWN]);
     write_copy(writer, rank, slot, synth_layout_target(layout, rank, chunk));
     synth_writer_simple(writer, "nop");
     synth_writer_sync(writer, "signal", DOWN, parent);
@@ -279,23 +282,24 @@ typedef int blocks_t[2];
 
 /*
  * Adds the blocks of all ranks and chunks, one for each instance, and stores the numbers of the first instances in
- * blocks[rank * count + chunk]. The blocks of a rank are numbered in the order in which they are added, so instance i
- * has the number of the first instance plus i.
+ * blocks[rank * total_chunks + chunk]. The blocks of a rank are numbered in the order in which they are added, so
+ * instance i has the number of the first instance plus i.
  */
 static void add_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, blocks_t *blocks)
 {
     for (int rank = 0; rank < layout->ranks; ++rank) {
-        for (int chunk = 0; chunk < layout->count; ++chunk) {
+        for (int chunk = 0; chunk < layout->total_chunks; ++chunk) {
             position_t position = position_of(layout->schedule, rank, chunk);
 
-            for (int way = UP; way <= DOWN; ++way) {
-                bool has_block = way == UP ? has_up_block(layout, &position, rank, chunk) : position.parent[DOWN] >= 0;
+            for (int direction = UP; direction <= DOWN; ++direction) {
+                bool has_block =
+                    direction == UP ? has_up_block(layout, &position, rank, chunk) : position.parent[DOWN] >= 0;
 
-                blocks[rank * layout->count + chunk][way] = -1;
+                blocks[rank * layout->total_chunks + chunk][direction] = -1;
                 for (int i = 0; i < instances && has_block; ++i) {
-                    int block = synth_writer_block(writer, rank, i);
+                    int block = synth_writer_add_block(writer, rank, i);
 
-                    blocks[rank * layout->count + chunk][way] = block - i;
+                    blocks[rank * layout->total_chunks + chunk][direction] = block - i;
                 }
             }
         }
@@ -312,12 +316,12 @@ static void join_blocks(synth_writer_t *writer, const synth_layout_t *layout, in
 
     for (int i = 0; i < schedule->send_count; ++i) {
         const synth_send_t *send = &schedule->sends[i];
-        const int *from = blocks[send->from * layout->count + send->chunk];
-        const int *to = blocks[send->to * layout->count + send->chunk];
-        int way = send->adds ? UP : DOWN, sender = from[send->adds || from[DOWN] < 0 ? UP : DOWN];
+        const int *from = blocks[send->from * layout->total_chunks + send->chunk];
+        const int *to = blocks[send->to * layout->total_chunks + send->chunk];
+        int direction = send->adds ? UP : DOWN, sender = from[send->adds || from[DOWN] < 0 ? UP : DOWN];
 
         for (int instance = 0; instance < instances; ++instance) {
-            synth_writer_join(writer, send->from, sender + instance, send->to, to[way] + instance, way);
+            synth_writer_join(writer, send->from, sender + instance, send->to, to[direction] + instance, direction);
         }
     }
 }
@@ -325,31 +329,32 @@ static void join_blocks(synth_writer_t *writer, const synth_layout_t *layout, in
 /* Marks the writer as failed if memory runs out; synth_writer_finish then returns NULL. */
 void synth_lower_turns(synth_writer_t *writer, synth_layout_t *layout, int instances)
 {
-    blocks_t *blocks = calloc((size_t)(layout->ranks * layout->count), sizeof(*blocks));
-    uint64_t unit = unit_of(layout, instances);
+    blocks_t *blocks = calloc((size_t)(layout->ranks * layout->total_chunks), sizeof(*blocks));
+    uint64_t turn_bytes = bytes_in_turn(layout, instances);
 
     if (blocks == NULL) {
         synth_writer_fail(writer);
         return;
     }
     for (int rank = 0; rank < layout->ranks; ++rank) {
-        layout->scratch[rank] = power_of_two(layout->scratch[rank]); /* as unit_of assumes */
+        layout->scratch_chunks[rank] =
+            round_up_to_power_of_two(layout->scratch_chunks[rank]); /* as bytes_in_turn assumes */
     }
     /* All blocks and channels have to exist before the first operation, which refers to them by number. */
     add_blocks(writer, layout, instances, blocks);
     join_blocks(writer, layout, instances, (const blocks_t *)blocks);
-    for (int entry = 0; entry < layout->ranks * layout->count; ++entry) {
-        int rank = entry / layout->count, chunk = entry % layout->count;
+    for (int entry = 0; entry < layout->ranks * layout->total_chunks; ++entry) {
+        int rank = entry / layout->total_chunks, chunk = entry % layout->total_chunks;
         position_t position = position_of(layout->schedule, rank, chunk);
 
         for (int i = 0; i < instances; ++i) {
             if (blocks[entry][UP] >= 0) {
                 synth_writer_select(writer, rank, blocks[entry][UP] + i);
-                write_up(writer, layout, &position, rank, chunk, unit);
+                write_up(writer, layout, &position, rank, chunk, turn_bytes);
             }
             if (blocks[entry][DOWN] >= 0) {
                 synth_writer_select(writer, rank, blocks[entry][DOWN] + i);
-                write_down(writer, layout, &position, rank, chunk, unit);
+                write_down(writer, layout, &position, rank, chunk, turn_bytes);
             }
         }
     }

@@ -9,7 +9,7 @@
 enum { MAX_NVLINK_MBPS = 500000000 }; /* limit of the rate from a GPU to another one, and from a GPU to switches */
 
 /* Compares hubs by the set of GPUs below them. */
-bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t below, int mbps)
+bool synth_machine_add_hub(synth_machine_t *machine, const char *name, uint64_t below, int mbps)
 {
     synth_hub_t *hub;
 
@@ -31,12 +31,12 @@ bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t belo
 }
 
 /*
- * Adds a group of links: those that lead out of a set of ranks (or into it, if `outward` is false) and are marked in
- * `is_limited`. Adds nothing if there are fewer than two such links, or already SYNTH_MAX_GROUPS groups. Returns false
- * if memory runs out.
+ * Adds a group of links: those that lead out of a set of ranks (or into it, if `is_outgoing` is false) and are marked
+ * in `is_limited`. Adds nothing if there are fewer than two such links, or already SYNTH_MAX_GROUPS groups. Returns
+ * false if memory runs out.
  */
-static bool add_border(synth_topology_t *topology, const char *name, uint64_t set, bool outward, const bool *is_limited,
-                       int capacity)
+static bool add_border(synth_topology_t *topology, const char *name, uint64_t set, bool is_outgoing,
+                       const bool *is_limited, int capacity)
 {
     static const char *const ways[] = {"into", "out of"};
     int links[SYNTH_MAX_LINKS], count = 0;
@@ -46,20 +46,20 @@ static bool add_border(synth_topology_t *topology, const char *name, uint64_t se
         bool from_inside = (set >> topology->links[i].from & 1) != 0,
              to_inside = (set >> topology->links[i].to & 1) != 0;
 
-        if (is_limited[i] && from_inside == outward && to_inside == !outward) {
+        if (is_limited[i] && from_inside == is_outgoing && to_inside == !is_outgoing) {
             links[count++] = i;
         }
     }
-    snprintf(text, sizeof(text), "%s %.50s", ways[outward], name);
+    snprintf(text, sizeof(text), "%s %.50s", ways[is_outgoing], name);
     return count < 2 || topology->group_count == SYNTH_MAX_GROUPS ||
-           synth_topology_group(topology, text, capacity, links, count);
+           synth_topology_add_group(topology, text, capacity, links, count);
 }
 
 /*
  * Returns true if the numbers of NVLinks are small enough that their rates fit in an int. Otherwise `reason` names the
  * first GPU with too many.
  */
-static bool fit_nvlinks(const synth_machine_t *machine, char *reason, size_t reason_size)
+static bool check_nvlink_counts(const synth_machine_t *machine, char *reason, size_t reason_size)
 {
     /*
      * If the description of a machine has rates in place of numbers of links, a rate counts as this many links of 1
@@ -97,8 +97,8 @@ static bool add_nvlinks(const synth_machine_t *machine, synth_topology_t *topolo
                                                                                    : machine->to_switch[other];
 
             if (gpu != other && machine->nvlinks[gpu][other] + common_ports > 0) {
-                synth_topology_link(topology, gpu, other,
-                                    (machine->nvlinks[gpu][other] + common_ports) * machine->nvlink_mbps);
+                synth_topology_add_link(topology, gpu, other,
+                                        (machine->nvlinks[gpu][other] + common_ports) * machine->nvlink_mbps);
             }
         }
     }
@@ -135,7 +135,7 @@ static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
                                                                                   : machine->pcie_mbps[other];
 
             if (gpu != other && topology->link_between[gpu][other] < 0 && slower_mbps > 0) {
-                synth_topology_link(topology, gpu, other, slower_mbps);
+                synth_topology_add_link(topology, gpu, other, slower_mbps);
                 is_pcie[topology->link_between[gpu][other]] = true;
             }
         }
@@ -217,7 +217,7 @@ mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *re
         snprintf(reason, reason_size, "it has %d GPUs; allowed are 2 to %d", machine->gpus, SYNTH_MAX_RANKS);
         return MSCCLPP_ERR_INVALID;
     }
-    if (!fit_nvlinks(machine, reason, reason_size)) {
+    if (!check_nvlink_counts(machine, reason, reason_size)) {
         return MSCCLPP_ERR_INVALID;
     }
     topology = synth_topology_new(machine->name, machine->gpus);

@@ -28,7 +28,7 @@ typedef struct {
  * Adds a hub. If there is already a hub with the same GPUs below it, that hub is kept, with the slower of the two
  * rates. Returns false if there are already SYNTH_MAX_HUBS hubs.
  */
-bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t below, int mbps);
+bool synth_machine_add_hub(synth_machine_t *machine, const char *name, uint64_t below, int mbps);
 
 /*
  * Makes the topology. It consists of NVLinks alone if they connect all GPUs. Otherwise GPUs without an NVLink between

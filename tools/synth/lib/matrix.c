@@ -103,7 +103,7 @@ mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *reas
                 return MSCCLPP_ERR_INVALID;
             }
             if (peer != rank && parse_numbered(word, "NV", &nvlinks) && nvlinks > 0) {
-                synth_topology_link(topology, rank, peer, nvlinks);
+                synth_topology_add_link(topology, rank, peer, nvlinks);
             }
         }
         ++rows;

@@ -8,33 +8,33 @@
 
 const char synth_topology_names[] = "ring:N, line:N, mesh:N, switch:N, torus:AxB, nodes:NxG, dgx1, mi250x";
 
-/* Adds a link in each direction between two ranks, as synth_topology_link does. */
+/* Adds a link in each direction between two ranks, as synth_topology_add_link does. */
 static void add_both(synth_topology_t *topology, int rank, int other, int capacity)
 {
-    synth_topology_link(topology, rank, other, capacity);
-    synth_topology_link(topology, other, rank, capacity);
+    synth_topology_add_link(topology, rank, other, capacity);
+    synth_topology_add_link(topology, other, rank, capacity);
 }
 
 /*
- * Adds a group of links: those that lead out of a rank (or into it, if `outward` is false) and connect it with ranks of
- * the set `others`. `name_prefix` begins the group's name. If there are no such links, adds nothing. Returns false if
- * memory runs out.
+ * Adds a group of links: those that lead out of a rank (or into it, if `is_outgoing` is false) and connect it with
+ * ranks of the set `others`. `name_prefix` begins the group's name. If there are no such links, adds nothing. Returns
+ * false if memory runs out.
  */
-static bool add_port(synth_topology_t *topology, const char *name_prefix, int rank, bool outward, uint64_t others,
+static bool add_port(synth_topology_t *topology, const char *name_prefix, int rank, bool is_outgoing, uint64_t others,
                      int capacity)
 {
     int links[SYNTH_MAX_RANKS], count = 0;
     char name[SYNTH_NAME];
 
     for (int i = 0; i < topology->ranks; ++i) {
-        int link = outward ? topology->link_between[rank][i] : topology->link_between[i][rank];
+        int link = is_outgoing ? topology->link_between[rank][i] : topology->link_between[i][rank];
 
         if (link >= 0 && (others >> i & 1) != 0) {
             links[count++] = link;
         }
     }
-    snprintf(name, sizeof(name), "%s %s %d", name_prefix, outward ? "out of" : "into", rank);
-    return count == 0 || synth_topology_group(topology, name, capacity, links, count);
+    snprintf(name, sizeof(name), "%s %s %d", name_prefix, is_outgoing ? "out of" : "into", rank);
+    return count == 0 || synth_topology_add_group(topology, name, capacity, links, count);
 }
 
 /* Builds a ring. A ring of two ranks joins them once, not twice. */

@@ -9,27 +9,27 @@
 #include "tools/synth/lib/machine.h"
 
 enum {
-    DEPTH = 24,         /* depth of nested elements */
-    WORD = 96,          /* bytes of a name or value, with the zero byte */
+    MAX_DEPTH = 24,     /* depth of nested elements */
+    TEXT_SIZE = 96,     /* bytes of a name or value, with the zero byte */
     MAX_NVLINKS = 2048, /* NVLinks of all GPUs */
-    ATTRIBUTES = 32     /* of one element */
+    MAX_ATTRIBUTES = 32 /* of one element */
 };
 
 typedef struct {
-    char name[WORD], value[WORD];
+    char name[TEXT_SIZE], value[TEXT_SIZE];
 } attribute_t;
 
 /* An element whose end was not read yet. */
 typedef struct {
-    char element[WORD], id[WORD]; /* busid of pci, numaid of cpu */
-    int mbps;                     /* for pci: the rate of its link */
-    uint64_t below;               /* the set of GPUs within it */
+    char element[TEXT_SIZE], id[TEXT_SIZE]; /* busid of pci, numaid of cpu */
+    int mbps;                               /* for pci: the rate of its link */
+    uint64_t below;                         /* the set of GPUs within it */
 } level_t;
 
 /* NVLinks from a GPU to the same target. */
 typedef struct {
-    int gpu, count;    /* count: number of these NVLinks */
-    char target[WORD]; /* PCI address of the other end */
+    int gpu, count;         /* count: number of these NVLinks */
+    char target[TEXT_SIZE]; /* PCI address of the other end */
     bool to_switch;
 } nvlink_t;
 
@@ -42,14 +42,14 @@ typedef struct {
     int line;               /* the line of the next character */
     char *reason;
     size_t reason_size;
-    level_t stack[DEPTH];               /* the elements that have begun, from the outermost to the innermost */
-    int depth;                          /* the number of these elements */
-    attribute_t attributes[ATTRIBUTES]; /* attributes of the current element */
+    level_t stack[MAX_DEPTH];               /* the elements that have begun, from the outermost to the innermost */
+    int depth;                              /* the number of these elements */
+    attribute_t attributes[MAX_ATTRIBUTES]; /* attributes of the current element */
     int attribute_count;
     synth_machine_t *machine;
-    char bus[SYNTH_MAX_RANKS][WORD]; /* PCI address of each GPU */
-    int number[SYNTH_MAX_RANKS];     /* [GPU]: its rank, or its device number */
-    int sm;                          /* the largest compute capability, times 10 */
+    char pci_address[SYNTH_MAX_RANKS][TEXT_SIZE]; /* PCI address of each GPU */
+    int gpu_number[SYNTH_MAX_RANKS];              /* [GPU]: its rank, or its device number */
+    int max_sm;                                   /* the largest compute capability, times 10 */
     bool has_system;
     nvlink_t *nvlinks;
     int nvlink_count;
@@ -77,15 +77,15 @@ static void skip_space(reader_t *reader)
     }
 }
 
-/* Reads a name of an element or attribute. `text` has room for WORD bytes. */
+/* Reads a name of an element or attribute. `text` has room for TEXT_SIZE bytes. */
 static bool read_name(reader_t *reader, char *text)
 {
     size_t length = 0;
 
     while (reader->next < reader->end &&
            (isalnum((unsigned char)*reader->next) || strchr("_-:.", *reader->next) != NULL) && *reader->next != '\0') {
-        if (length == WORD - 1) {
-            return refuse(reader, "a name of more than %d letters", WORD - 1);
+        if (length == TEXT_SIZE - 1) {
+            return refuse(reader, "a name of more than %d letters", TEXT_SIZE - 1);
         }
         text[length++] = *reader->next++;
     }
@@ -100,8 +100,8 @@ static bool read_attribute(reader_t *reader)
     size_t length = 0;
     char quote;
 
-    if (reader->attribute_count == ATTRIBUTES) {
-        return refuse(reader, "more than %d attributes", ATTRIBUTES);
+    if (reader->attribute_count == MAX_ATTRIBUTES) {
+        return refuse(reader, "more than %d attributes", MAX_ATTRIBUTES);
     }
     if (!read_name(reader, attribute->name)) {
         return false;
@@ -117,7 +117,7 @@ static bool read_attribute(reader_t *reader)
         return refuse(reader, "the value of \"%.40s\" is not in quotes", attribute->name);
     }
     for (++reader->next; reader->next < reader->end && *reader->next != quote; ++reader->next) {
-        if (length == WORD - 1 || *reader->next == '<' || (unsigned char)*reader->next < ' ') {
+        if (length == TEXT_SIZE - 1 || *reader->next == '<' || (unsigned char)*reader->next < ' ') {
             return refuse(reader, "the value of \"%.40s\" is too long or does not end", attribute->name);
         }
         attribute->value[length++] = *reader->next;
@@ -189,21 +189,21 @@ static bool begin_gpu(reader_t *reader)
     if (gpu == SYNTH_MAX_RANKS) {
         return refuse(reader, "more than %d GPUs", SYNTH_MAX_RANKS);
     }
-    if (!read_number_value(reader, rank != NULL ? "rank" : "dev", 0, 1 << 20, &reader->number[gpu])) {
+    if (!read_number_value(reader, rank != NULL ? "rank" : "dev", 0, 1 << 20, &reader->gpu_number[gpu])) {
         return false;
     }
     if (value_of(reader, "sm") != NULL) {
         if (!read_number_value(reader, "sm", 1, 10000, &sm)) {
             return false;
         }
-        reader->sm = sm > reader->sm ? sm : reader->sm;
+        reader->max_sm = sm > reader->max_sm ? sm : reader->max_sm;
     }
     for (int i = 0; i < gpu; ++i) {
-        if (reader->number[i] == reader->number[gpu]) {
-            return refuse(reader, "two GPUs are number %d", reader->number[gpu]);
+        if (reader->gpu_number[i] == reader->gpu_number[gpu]) {
+            return refuse(reader, "two GPUs are number %d", reader->gpu_number[gpu]);
         }
     }
-    memcpy(reader->bus[gpu], pci->id, WORD);
+    memcpy(reader->pci_address[gpu], pci->id, TEXT_SIZE);
     machine->pcie_mbps[gpu] = pci->mbps;
     for (int i = 0; i < reader->depth; ++i) {
         reader->stack[i].below |= UINT64_C(1) << gpu;
@@ -249,8 +249,8 @@ static bool begin_element(reader_t *reader, const char *element)
     level_t *level = &reader->stack[reader->depth];
     const char *id = value_of(reader, strcmp(element, "cpu") == 0 ? "numaid" : "busid");
 
-    if (reader->depth == DEPTH) {
-        return refuse(reader, "more than %d elements within one another", DEPTH);
+    if (reader->depth == MAX_DEPTH) {
+        return refuse(reader, "more than %d elements within one another", MAX_DEPTH);
     }
     if (reader->depth == 0 && strcmp(element, "system") != 0) {
         return refuse(reader, "the outermost element is \"%.40s\"; it has to be \"system\"", element);
@@ -299,10 +299,11 @@ static bool end_element(reader_t *reader, const char *element)
     --reader->depth;
     snprintf(name, sizeof(name), "%.10s %.40s", element, level->id);
     if (strcmp(element, "pci") == 0 && level->below != 0 && level->mbps > 0) {
-        return synth_machine_hub(reader->machine, name, level->below, level->mbps) || refuse(reader, "too many hubs");
+        return synth_machine_add_hub(reader->machine, name, level->below, level->mbps) ||
+               refuse(reader, "too many hubs");
     }
     if (strcmp(element, "cpu") == 0 && level->below != 0) {
-        return synth_machine_hub(reader->machine, name, level->below, fastest_port(reader->machine)) ||
+        return synth_machine_add_hub(reader->machine, name, level->below, fastest_port(reader->machine)) ||
                refuse(reader, "too many hubs");
     }
     return true;
@@ -312,7 +313,7 @@ static bool end_element(reader_t *reader, const char *element)
 static bool read_tag(reader_t *reader)
 {
     bool is_closing, is_empty = false;
-    char element[WORD];
+    char element[TEXT_SIZE];
 
     if (reader->end - reader->next >= 3 && memcmp(reader->next, "!--", 3) == 0) {
         for (reader->next += 3; reader->end - reader->next >= 3; ++reader->next) {
@@ -389,14 +390,14 @@ static bool sort_machine(reader_t *reader, synth_machine_t *sorted)
     snprintf(sorted->name, sizeof(sorted->name), "NCCL's topology");
     sorted->gpus = machine->gpus;
     /* By compute capability: 10 and above, 50 GB/s; Pascal, 20 GB/s; all others, and unknown ones, 25 GB/s. */
-    sorted->nvlink_mbps = reader->sm >= 100 ? 50000 : reader->sm > 0 && reader->sm < 70 ? 20000 : 25000;
+    sorted->nvlink_mbps = reader->max_sm >= 100 ? 50000 : reader->max_sm > 0 && reader->max_sm < 70 ? 20000 : 25000;
     for (int i = 0; i < machine->gpus; ++i) {
         rank_of[i] = 0;
         for (int j = 0; j < machine->gpus; ++j) {
-            rank_of[i] += reader->number[j] < reader->number[i];
+            rank_of[i] += reader->gpu_number[j] < reader->gpu_number[i];
         }
         sorted->pcie_mbps[rank_of[i]] = machine->pcie_mbps[i];
-        snprintf(sorted->gpu[rank_of[i]], SYNTH_GPU, "%.23s", reader->bus[i]);
+        snprintf(sorted->gpu[rank_of[i]], SYNTH_GPU, "%.23s", reader->pci_address[i]);
     }
     for (int i = 0; i < machine->hub_count; ++i) {
         uint64_t below = 0;
@@ -405,7 +406,7 @@ static bool sort_machine(reader_t *reader, synth_machine_t *sorted)
             below |= (machine->hubs[i].below >> gpu & 1) << rank_of[gpu];
         }
         if (below != UINT64_MAX >> (64 - machine->gpus)) {
-            synth_machine_hub(sorted, machine->hubs[i].name, below, machine->hubs[i].mbps);
+            synth_machine_add_hub(sorted, machine->hubs[i].name, below, machine->hubs[i].mbps);
         }
     }
     for (int i = 0; i < reader->nvlink_count; ++i) {
@@ -413,7 +414,7 @@ static bool sort_machine(reader_t *reader, synth_machine_t *sorted)
         int peer = -1;
 
         for (int gpu = 0; gpu < machine->gpus; ++gpu) {
-            peer = strcmp(reader->bus[gpu], nvlink->target) == 0 ? gpu : peer;
+            peer = strcmp(reader->pci_address[gpu], nvlink->target) == 0 ? gpu : peer;
         }
         if (nvlink->to_switch) {
             sorted->to_switch[rank_of[nvlink->gpu]] += nvlink->count;

@@ -19,7 +19,7 @@ bool synth_front_beats(const synth_front_t *front, int steps, synth_rational_t r
  * Compares the new point with the others. A point beats another one if it has at most as many steps and at most as many
  * rounds for each chunk.
  */
-void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *by, synth_label_t label,
+void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *method, synth_label_t label,
                      double seconds)
 {
     synth_rational_t ratio = synth_schedule_ratio(schedule);
@@ -47,7 +47,7 @@ void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const cha
     memmove(&front->points[position + 1], &front->points[position],
             sizeof(front->points[0]) * (size_t)(front->count - position));
     front->points[position] = (synth_point_t){
-        .schedule = schedule, .ratio = ratio, .bound = {0, 1}, .label = label, .by = by, .seconds = seconds};
+        .schedule = schedule, .ratio = ratio, .bound = {0, 1}, .label = label, .method = method, .seconds = seconds};
     ++front->count;
 }
 

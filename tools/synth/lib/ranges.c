@@ -32,38 +32,38 @@ static double chunk_share(const synth_schedule_t *schedule)
 }
 
 /*
- * Computes the cost of a schedule by the model: *fixed microseconds, and *slope microseconds for each byte of the
- * message. With signals, ranks first tell each other that they have started, which takes as long as a step. Packets
- * need no such start and are noticed in half the time, but are twice as many bytes. A pipeline is filled and drained
- * once. Each of its turns takes as long as the busiest link needs, and the time of one step.
+ * Computes the cost of a schedule by the model: *fixed_us_p microseconds, and *us_per_byte_p microseconds for each byte
+ * of the message. With signals, ranks first tell each other that they have started, which takes as long as a step.
+ * Packets need no such start and are noticed in half the time, but are twice as many bytes. A pipeline is filled and
+ * drained once. Each of its turns takes as long as the busiest link needs, and the time of one step.
  */
 static void cost_line(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
-                      int instances, double *fixed, double *slope)
+                      int instances, double *fixed_us_p, double *us_per_byte_p)
 {
     double us_per_byte = synth_schedule_rounds(schedule) * chunk_share(schedule) * byte_us(topology);
 
-    *fixed = (schedule->steps + 1) * step_us(topology);
-    *slope = us_per_byte;
+    *fixed_us_p = (schedule->steps + 1) * step_us(topology);
+    *us_per_byte_p = us_per_byte;
     if (manner == SYNTH_PACKETS) {
-        *fixed = schedule->steps * step_us(topology) / 2;
-        *slope = 2 * us_per_byte;
+        *fixed_us_p = schedule->steps * step_us(topology) / 2;
+        *us_per_byte_p = 2 * us_per_byte;
     } else if (manner == SYNTH_PIPELINE) {
-        double turn_us = synth_schedule_load(topology, schedule) * byte_us(topology) *
+        double turn_us = synth_schedule_rounds_at_once(topology, schedule) * byte_us(topology) *
                          (double)synth_turns_bytes(schedule, instances);
 
-        *fixed += (schedule->steps - 1) * turn_us;
-        *slope = synth_schedule_load(topology, schedule) * chunk_share(schedule) * byte_us(topology) *
-                 (1 + step_us(topology) / turn_us);
+        *fixed_us_p += (schedule->steps - 1) * turn_us;
+        *us_per_byte_p = synth_schedule_rounds_at_once(topology, schedule) * chunk_share(schedule) * byte_us(topology) *
+                         (1 + step_us(topology) / turn_us);
     }
 }
 
 double synth_cost(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
                   int instances, double bytes)
 {
-    double fixed, slope;
+    double fixed_us, us_per_byte;
 
-    cost_line(topology, schedule, manner, instances, &fixed, &slope);
-    return fixed + slope * bytes;
+    cost_line(topology, schedule, manner, instances, &fixed_us, &us_per_byte);
+    return fixed_us + us_per_byte * bytes;
 }
 
 /*
@@ -71,17 +71,19 @@ double synth_cost(const synth_topology_t *topology, const synth_schedule_t *sche
  * takes the one with the smallest slope. Returns its index, and sets *crossing_p to the size in bytes at which it
  * becomes faster. Returns `count` if there is none.
  */
-static int next_after(const synth_candidate_t *candidates, int count, int current, double *crossing_p)
+static int next_fastest(const synth_candidate_t *candidates, int count, int current, double *crossing_p)
 {
     int next = count;
 
     *crossing_p = INFINITY;
     for (int i = 0; i < count; ++i) {
-        double slope_saved = candidates[current].slope - candidates[i].slope;
-        double crossing = slope_saved > 0 ? (candidates[i].fixed - candidates[current].fixed) / slope_saved : INFINITY;
+        double slope_saved = candidates[current].us_per_byte - candidates[i].us_per_byte;
+        double crossing =
+            slope_saved > 0 ? (candidates[i].fixed_us - candidates[current].fixed_us) / slope_saved : INFINITY;
 
         if (crossing < 1e18 && /* so that it fits into 64 bits */
-            (crossing < *crossing_p || (crossing == *crossing_p && candidates[i].slope < candidates[next].slope))) {
+            (crossing < *crossing_p ||
+             (crossing == *crossing_p && candidates[i].us_per_byte < candidates[next].us_per_byte))) {
             *crossing_p = crossing;
             next = i;
         }
@@ -94,20 +96,21 @@ static int next_after(const synth_candidate_t *candidates, int count, int curren
  * a smaller slope than the one before, so the loop ends. Candidates that are never the fastest keep an empty range. So
  * does a candidate that is replaced below the first size that is not assigned yet.
  */
-static void share_sizes(synth_candidate_t *candidates, int count)
+static void assign_ranges(synth_candidate_t *candidates, int count)
 {
     int current = 0;
     uint64_t first_size = 0;
 
     for (int i = 1; i < count; ++i) { /* start with the fastest candidate for messages of 0 bytes */
-        if (candidates[i].fixed < candidates[current].fixed ||
-            (candidates[i].fixed == candidates[current].fixed && candidates[i].slope < candidates[current].slope)) {
+        if (candidates[i].fixed_us < candidates[current].fixed_us ||
+            (candidates[i].fixed_us == candidates[current].fixed_us &&
+             candidates[i].us_per_byte < candidates[current].us_per_byte)) {
             current = i;
         }
     }
     while (current < count) {
         double crossing;
-        int next = next_after(candidates, count, current, &crossing);
+        int next = next_fastest(candidates, count, current, &crossing);
         bool is_last = next == count;
 
         if (is_last || crossing >= (double)first_size) {
@@ -129,7 +132,7 @@ static int add_candidate(const synth_topology_t *topology, const synth_schedule_
     const char *reason;
 
     *candidate = (synth_candidate_t){.point = point, .schedule = schedule, .manner = manner, .range = {false, 0, 0}};
-    cost_line(topology, schedule, manner, instances, &candidate->fixed, &candidate->slope);
+    cost_line(topology, schedule, manner, instances, &candidate->fixed_us, &candidate->us_per_byte);
     return synth_can_lower(topology, schedule, manner, in_place, &reason);
 }
 
@@ -149,12 +152,12 @@ int synth_candidates(const synth_topology_t *topology, const synth_front_t *fron
     if (front->trees != NULL) {
         count += add_candidate(topology, front->trees, NULL, SYNTH_PIPELINE, in_place, instances, &candidates[count]);
     }
-    share_sizes(candidates, count);
+    assign_ranges(candidates, count);
     return count;
 }
 
 /* Looks for the candidates whose ranges are adjacent to the range of the unusable one. */
-int synth_pass_range_on(synth_candidate_t *candidates, int count, int unusable)
+int synth_reassign_range(synth_candidate_t *candidates, int count, int unusable)
 {
     synth_range_t *range = &candidates[unusable].range;
     int larger = -1, smaller = -1;

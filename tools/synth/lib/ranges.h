@@ -19,7 +19,7 @@ typedef struct {
     const synth_point_t *point; /* NULL: the front's pipeline */
     const synth_schedule_t *schedule;
     synth_manner_t manner;
-    double fixed, slope; /* cost by the model: microseconds, and microseconds for each byte */
+    double fixed_us, us_per_byte; /* cost by the model: microseconds, and microseconds for each byte */
     synth_range_t range;
 } synth_candidate_t;
 
@@ -42,6 +42,6 @@ int synth_candidates(const synth_topology_t *topology, const synth_front_t *fron
  * candidate for the next smaller sizes gets them. Returns the index of the candidate that got them, or -1 if no other
  * candidate has a range.
  */
-int synth_pass_range_on(synth_candidate_t *candidates, int count, int unusable);
+int synth_reassign_range(synth_candidate_t *candidates, int count, int unusable);
 
 #endif

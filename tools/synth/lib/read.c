@@ -128,7 +128,7 @@ static bool read_ends(reader_t *reader, const mscclpp_json_t *value, const char 
 /* Adds a link. Refuses it if its capacity becomes too large. */
 static bool add_link(reader_t *reader, const char *subject, int from, int to, int capacity)
 {
-    synth_topology_link(reader->topology, from, to, capacity);
+    synth_topology_add_link(reader->topology, from, to, capacity);
     return reader->topology->links[reader->topology->link_between[from][to]].capacity <= SYNTH_MAX_CAPACITY ||
            refuse(reader, "%s makes the link %d to %d larger than %d", subject, from, to, SYNTH_MAX_CAPACITY);
 }
@@ -232,7 +232,7 @@ static bool add_product(reader_t *reader, const mscclpp_json_t *group, const cha
         for (int receiver = 0; receiver < reader->topology->ranks; ++receiver) {
             if (sender != receiver && (senders >> sender & 1) != 0 && (receivers >> receiver & 1) != 0) {
                 if (reader->topology->link_between[sender][receiver] < 0) {
-                    synth_topology_link(reader->topology, sender, receiver, capacity);
+                    synth_topology_add_link(reader->topology, sender, receiver, capacity);
                 }
                 add_to_group(reader, reader->topology->link_between[sender][receiver]);
             }
@@ -344,7 +344,7 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
             return refuse(reader, "group \"%.60s\" has no links", name);
         }
         capacity = (int)mscclpp_json_get(group, "cap")->number; /* collect_links has checked it */
-        if (!synth_topology_group(reader->topology, name, capacity, reader->links, reader->link_count)) {
+        if (!synth_topology_add_group(reader->topology, name, capacity, reader->links, reader->link_count)) {
             return end_without_memory(reader);
         }
     }
@@ -496,7 +496,7 @@ static bool read_switch(reader_t *reader, const mscclpp_json_t *item)
     if (reader->topology->group_count == SYNTH_MAX_GROUPS) {
         return refuse(reader, "more than %d switches", SYNTH_MAX_GROUPS);
     }
-    return count == 0 || synth_topology_group(reader->topology, name, capacity, links, count) ||
+    return count == 0 || synth_topology_add_group(reader->topology, name, capacity, links, count) ||
            end_without_memory(reader);
 }
 
@@ -534,7 +534,7 @@ static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
                 return refuse(reader, "\"links\" joins rank %d to itself", to);
             }
             if (capacity > 0) {
-                synth_topology_link(reader->topology, from, to, capacity);
+                synth_topology_add_link(reader->topology, from, to, capacity);
             }
         }
     }

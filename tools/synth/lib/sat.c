@@ -16,7 +16,7 @@
 enum {
     MAX_VARIABLES = 40000000,
     MAX_COUNTED = 512, /* most entries of a counter */
-    MAX_EXTRAS = 500   /* rounds beyond one for each step, plus 1 */
+    MAX_EXTRAS = 500   /* most rounds beyond one for each step, plus 1 */
 };
 
 enum { SATISFIABLE = 10, UNSATISFIABLE = 20 }; /* answers of CaDiCaL */
@@ -35,14 +35,14 @@ typedef struct {
     int *earliest; /* [chunk * ranks + rank]: the first step before which the rank can have the chunk */
     int *latest;   /* likewise: the last step before which the chunk is still useful there */
     /* [chunk]: 1 for the first chunk of its class; clauses are written for first chunks only */
-    unsigned char *is_first;
+    unsigned char *is_representative;
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS]; /* in links */
     double deadline;                                /* by mscclpp_now */
     const volatile sig_atomic_t *stop;              /* NULL: never */
     bool lacks_memory;                              /* encode has failed because memory ran out */
 } encoding_t;
 
-/* Values of `have` and `send` that are no variables. */
+/* Values of entries of `have` and `send` that are no variables. */
 enum { NEVER = 0, ALWAYS = -1 };
 
 bool synth_sat_available(void)
@@ -104,25 +104,25 @@ static int link_image(const encoding_t *encoding, const unsigned char *map, int 
 static bool classify(encoding_t *encoding)
 {
     const synth_topology_t *topology = encoding->topology;
-    int ranks = topology->ranks, links = topology->link_count, count = encoding->demand->count;
+    int ranks = topology->ranks, links = topology->link_count, count = encoding->demand->total_chunks;
 
     encoding->have_class = malloc(sizeof(int) * (size_t)count * ranks);
     encoding->send_class = malloc(sizeof(int) * (size_t)count * links);
-    encoding->is_first = malloc((size_t)count);
-    if (encoding->have_class == NULL || encoding->send_class == NULL || encoding->is_first == NULL) {
+    encoding->is_representative = malloc((size_t)count);
+    if (encoding->have_class == NULL || encoding->send_class == NULL || encoding->is_representative == NULL) {
         encoding->lacks_memory = true;
         return false;
     }
     memset(encoding->have_class, -1, sizeof(int) * (size_t)count * ranks);
     memset(encoding->send_class, -1, sizeof(int) * (size_t)count * links);
-    memset(encoding->is_first, 1, (size_t)count);
+    memset(encoding->is_representative, 1, (size_t)count);
     for (int chunk = 0; chunk < count; ++chunk) {
         for (int symmetry = 0; symmetry < encoding->symmetry->count; ++symmetry) {
             const unsigned char *map = encoding->symmetry->map[symmetry];
             int image = chunk_image(encoding, map, chunk);
 
             if (image > chunk) {
-                encoding->is_first[image] = 0;
+                encoding->is_representative[image] = 0;
             }
         }
         for (int rank = 0; rank < ranks; ++rank) {
@@ -161,7 +161,7 @@ static void find_windows(encoding_t *encoding)
     const synth_demand_t *demand = encoding->demand;
     int ranks = demand->ranks;
 
-    for (int chunk = 0; chunk < demand->count; ++chunk) {
+    for (int chunk = 0; chunk < demand->total_chunks; ++chunk) {
         for (int rank = 0; rank < ranks; ++rank) {
             const int entry = chunk * ranks + rank, arrival = encoding->distance[demand->source[chunk]][rank];
             int nearest = encoding->steps + 1;
@@ -206,8 +206,8 @@ static void number_variables(encoding_t *encoding)
     int ranks = demand->ranks;
 
     for (int step = 0; step <= encoding->steps; ++step) {
-        for (int chunk = 0; chunk < demand->count; ++chunk) {
-            for (int rank = 0; encoding->is_first[chunk] != 0 && rank < ranks; ++rank) {
+        for (int chunk = 0; chunk < demand->total_chunks; ++chunk) {
+            for (int rank = 0; encoding->is_representative[chunk] != 0 && rank < ranks; ++rank) {
                 int *have = have_entry(encoding, step, chunk, rank);
 
                 if (step >= encoding->earliest[chunk * ranks + rank] && *have == NEVER) {
@@ -218,8 +218,9 @@ static void number_variables(encoding_t *encoding)
                 }
             }
         }
-        for (int chunk = 0; step < encoding->steps && chunk < demand->count; ++chunk) {
-            for (int link_number = 0; encoding->is_first[chunk] != 0 && link_number < encoding->topology->link_count;
+        for (int chunk = 0; step < encoding->steps && chunk < demand->total_chunks; ++chunk) {
+            for (int link_number = 0;
+                 encoding->is_representative[chunk] != 0 && link_number < encoding->topology->link_count;
                  ++link_number) {
                 const synth_link_t *link = &encoding->topology->links[link_number];
 
@@ -294,12 +295,12 @@ static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
 
 /*
  * Extends a sequential counter by one literal. Afterwards, for each j below *length: if more than j of the literals
- * counted so far are true, counter[j] is true (not the other way round). *length is their number, but at most `cap`,
- * which must not exceed MAX_COUNTED, the room of a counter. The entries are replaced by new variables.
+ * counted so far are true, counter[j] is true (not the other way round). *length is their number, but at most
+ * `max_length`, which must not exceed MAX_COUNTED, the room of a counter. The entries are replaced by new variables.
  */
-static void extend_counter(encoding_t *encoding, int literal, int *counter, int *length, int cap)
+static void extend_counter(encoding_t *encoding, int literal, int *counter, int *length, int max_length)
 {
-    int extended[MAX_COUNTED], extended_length = *length < cap ? *length + 1 : cap;
+    int extended[MAX_COUNTED], extended_length = *length < max_length ? *length + 1 : max_length;
 
     for (int j = 0; j < extended_length; ++j) {
         extended[j] = encoding->next_variable++;
@@ -328,9 +329,9 @@ static bool write_capacity(encoding_t *encoding, const int *links, int count, in
 
     if (max_counted > MAX_COUNTED) { /* no clauses are needed if all chunks fit into one round; otherwise the instance
                                           is too large */
-        return capacity >= encoding->demand->count;
+        return capacity >= encoding->demand->total_chunks;
     }
-    for (int chunk = 0; chunk < encoding->demand->count; ++chunk) {
+    for (int chunk = 0; chunk < encoding->demand->total_chunks; ++chunk) {
         for (int i = 0; i < count; ++i) {
             int send = *send_entry(encoding, step, chunk, links[i]);
 
@@ -362,12 +363,13 @@ static bool write_capacities(encoding_t *encoding)
 
     for (int step = 0; ok && step < encoding->steps; ++step) {
         for (int link = 0; ok && link < topology->link_count; ++link) {
-            bool is_first = true;
+            bool is_representative = true;
 
             for (int symmetry = 0; symmetry < encoding->symmetry->count; ++symmetry) {
-                is_first = is_first && link_image(encoding, encoding->symmetry->map[symmetry], link) >= link;
+                is_representative =
+                    is_representative && link_image(encoding, encoding->symmetry->map[symmetry], link) >= link;
             }
-            ok = !is_first || write_capacity(encoding, &link, 1, topology->links[link].capacity, step);
+            ok = !is_representative || write_capacity(encoding, &link, 1, topology->links[link].capacity, step);
         }
         for (int i = 0; ok && i < topology->group_count; ++i) {
             const synth_group_t *group = &topology->groups[i];
@@ -409,7 +411,7 @@ static void write_rounds(encoding_t *encoding)
  */
 static bool encode(encoding_t *encoding)
 {
-    size_t count = (size_t)encoding->demand->count, ranks = (size_t)encoding->demand->ranks;
+    size_t count = (size_t)encoding->demand->total_chunks, ranks = (size_t)encoding->demand->ranks;
     size_t steps = (size_t)encoding->steps;
 
     if (encoding->rounds - encoding->steps + 1 > MAX_EXTRAS || !classify(encoding)) {
@@ -430,8 +432,8 @@ static bool encode(encoding_t *encoding)
     encoding->next_variable = 1;
     number_variables(encoding);
     for (int step = 0; step < encoding->steps; ++step) {
-        for (int chunk = 0; chunk < encoding->demand->count; ++chunk) {
-            for (int rank = 0; encoding->is_first[chunk] != 0 && rank < encoding->demand->ranks; ++rank) {
+        for (int chunk = 0; chunk < encoding->demand->total_chunks; ++chunk) {
+            for (int rank = 0; encoding->is_representative[chunk] != 0 && rank < encoding->demand->ranks; ++rank) {
                 write_chunk(encoding, chunk, rank, step);
             }
         }
@@ -454,7 +456,7 @@ static synth_schedule_t *decode(encoding_t *encoding)
     bool ok = schedule != NULL;
 
     for (int step = 0; ok && step < encoding->steps; ++step) {
-        for (int chunk = 0; ok && chunk < demand->count; ++chunk) {
+        for (int chunk = 0; ok && chunk < demand->total_chunks; ++chunk) {
             for (int link = 0; ok && link < encoding->topology->link_count; ++link) {
                 int send = *send_entry(encoding, step, chunk, link);
 
@@ -468,7 +470,7 @@ static synth_schedule_t *decode(encoding_t *encoding)
     if (ok) {
         schedule->steps = encoding->steps;
         ok = synth_schedule_prune(schedule);
-        synth_schedule_fit(encoding->topology, schedule);
+        synth_schedule_set_rounds(encoding->topology, schedule);
     }
     if (!ok) {
         synth_schedule_free(schedule);
@@ -519,7 +521,7 @@ synth_sat_answer_t synth_sat_search(const synth_topology_t *topology, const synt
     }
     free(encoding->have_class);
     free(encoding->send_class);
-    free(encoding->is_first);
+    free(encoding->is_representative);
     free(encoding->have);
     free(encoding->send);
     free(encoding->extra);

@@ -19,9 +19,9 @@ synth_schedule_t *synth_schedule_new(synth_collective_t collective, int ranks, i
     schedule->root = root;
     schedule->chunks = chunks;
     /* These three move one vector of `chunks` chunks; in all others each rank has a block of that many. */
-    schedule->count = collective == SYNTH_BROADCAST || collective == SYNTH_REDUCE || collective == SYNTH_ALLREDUCE
-                          ? chunks
-                          : ranks * chunks;
+    schedule->total_chunks =
+        collective == SYNTH_BROADCAST || collective == SYNTH_REDUCE || collective == SYNTH_ALLREDUCE ? chunks
+                                                                                                     : ranks * chunks;
     return schedule;
 }
 
@@ -139,12 +139,12 @@ static int rounds_of(const synth_topology_t *topology, const synth_schedule_t *s
     return rounds;
 }
 
-int synth_schedule_load(const synth_topology_t *topology, const synth_schedule_t *schedule)
+int synth_schedule_rounds_at_once(const synth_topology_t *topology, const synth_schedule_t *schedule)
 {
     return rounds_of(topology, schedule, ALL_STEPS);
 }
 
-void synth_schedule_fit(const synth_topology_t *topology, synth_schedule_t *schedule)
+void synth_schedule_set_rounds(const synth_topology_t *topology, synth_schedule_t *schedule)
 {
     for (int step = 0; step < schedule->steps; ++step) {
         schedule->rounds[step] = rounds_of(topology, schedule, step);
@@ -154,7 +154,8 @@ void synth_schedule_fit(const synth_topology_t *topology, synth_schedule_t *sche
 bool synth_schedule_prune(synth_schedule_t *schedule)
 {
     synth_demand_t *demand = synth_demand_new(schedule->collective, schedule->ranks, schedule->root, schedule->chunks);
-    uint64_t *needed = malloc(sizeof(*needed) * schedule->count), *has = calloc(schedule->count, sizeof(*has));
+    uint64_t *needed = malloc(sizeof(*needed) * schedule->total_chunks),
+             *has = calloc(schedule->total_chunks, sizeof(*has));
     bool *keep = calloc(schedule->send_count + 1, sizeof(*keep));
     int kept = 0;
     bool ok = demand != NULL && needed != NULL && has != NULL && keep != NULL;
@@ -172,7 +173,7 @@ bool synth_schedule_prune(synth_schedule_t *schedule)
         keep[i] = (has[send->chunk] & receiver) == 0 && demand->source[send->chunk] != send->to;
         has[send->chunk] |= receiver;
     }
-    for (int chunk = 0; ok && chunk < schedule->count; ++chunk) {
+    for (int chunk = 0; ok && chunk < schedule->total_chunks; ++chunk) {
         needed[chunk] = demand->wanted[chunk];
     }
     for (int i = schedule->send_count - 1; ok && i >= 0; --i) {
@@ -220,23 +221,23 @@ synth_schedule_t *synth_schedule_invert(const synth_schedule_t *dual, synth_coll
 }
 
 /*
- * Appends the steps of `part` to `joined`. Each chunk is divided into `times` chunks, so each round becomes `times`
+ * Appends the steps of `part` to `joined`. Each chunk is divided into `pieces` chunks, so each round becomes `pieces`
  * rounds. Returns false if memory runs out or there are too many sends.
  */
-static bool append(synth_schedule_t *joined, const synth_schedule_t *part, int times, bool adds)
+static bool append_steps(synth_schedule_t *joined, const synth_schedule_t *part, int pieces, bool adds)
 {
     for (int i = 0; i < part->send_count; ++i) {
         const synth_send_t *send = &part->sends[i];
 
-        for (int j = 0; j < times; ++j) {
-            if (!synth_schedule_add(joined, send->chunk * times + j, send->from, send->to, joined->steps + send->step,
+        for (int j = 0; j < pieces; ++j) {
+            if (!synth_schedule_add(joined, send->chunk * pieces + j, send->from, send->to, joined->steps + send->step,
                                     adds)) {
                 return false;
             }
         }
     }
     for (int step = 0; step < part->steps; ++step) {
-        joined->rounds[joined->steps++] = part->rounds[step] * times;
+        joined->rounds[joined->steps++] = part->rounds[step] * pieces;
     }
     return true;
 }
@@ -252,8 +253,8 @@ synth_schedule_t *synth_schedule_join(const synth_schedule_t *first, const synth
         return NULL;
     }
     allreduce = synth_schedule_new(SYNTH_ALLREDUCE, first->ranks, 0, blocks * common_chunks);
-    if (allreduce == NULL || !append(allreduce, first, common_chunks / first->chunks, true) ||
-        !append(allreduce, second, common_chunks / second->chunks, false)) {
+    if (allreduce == NULL || !append_steps(allreduce, first, common_chunks / first->chunks, true) ||
+        !append_steps(allreduce, second, common_chunks / second->chunks, false)) {
         synth_schedule_free(allreduce);
         return NULL;
     }
@@ -267,7 +268,7 @@ synth_schedule_t *synth_schedule_oneshot(const synth_schedule_t *gather)
 
     if (allreduce != NULL) {
         allreduce->collective = SYNTH_ALLREDUCE;
-        allreduce->is_whole = true;
+        allreduce->sends_whole_inputs = true;
     }
     return allreduce;
 }
@@ -281,6 +282,6 @@ synth_schedule_t *synth_schedule_finish(const synth_topology_t *topology, synth_
     }
     schedule->steps = steps;
     synth_schedule_sort(schedule);
-    synth_schedule_fit(topology, schedule);
+    synth_schedule_set_rounds(topology, schedule);
     return schedule;
 }

@@ -15,8 +15,8 @@ typedef struct {
 
 typedef struct {
     synth_collective_t collective;
-    int ranks, root, chunks, count; /* as in a demand */
-    bool is_whole; /* an all-reduce by an all-gather of whole inputs, which each rank adds up at the end */
+    int ranks, root, chunks, total_chunks; /* as in a demand */
+    bool sends_whole_inputs; /* an all-reduce by an all-gather of whole inputs, which each rank adds up at the end */
     int steps;
     int rounds[SYNTH_MAX_STEPS]; /* of each step */
     synth_send_t *sends;         /* sorted by step */
@@ -43,10 +43,10 @@ int synth_schedule_rounds(const synth_schedule_t *schedule);
 synth_rational_t synth_schedule_ratio(const synth_schedule_t *schedule);
 
 /* Returns the rounds that the sends of all steps would take in one step. Each send must have a link. */
-int synth_schedule_load(const synth_topology_t *topology, const synth_schedule_t *schedule);
+int synth_schedule_rounds_at_once(const synth_topology_t *topology, const synth_schedule_t *schedule);
 
 /* Gives each step the number of rounds that its links and groups need, at least one. Each send must have a link. */
-void synth_schedule_fit(const synth_topology_t *topology, synth_schedule_t *schedule);
+void synth_schedule_set_rounds(const synth_topology_t *topology, synth_schedule_t *schedule);
 
 /*
  * Removes sends that no rank needs, so that the sends of each chunk form a tree. Not for schedules that add. Returns

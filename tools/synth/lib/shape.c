@@ -4,28 +4,28 @@
 #include "tools/synth/lib/closed.h"
 
 /*
- * Returns true if a group contains exactly the links that lead out of one rank (or into it, if `outward` is false);
- * *rank_p is then that rank. If `only_far` is true, only links between nodes count.
+ * Returns true if a group contains exactly the links that lead out of one rank (or into it, if `is_outgoing` is false);
+ * *rank_p is then that rank. If `only_between_nodes` is true, only links between nodes count.
  */
-static bool is_port(const synth_topology_t *topology, const synth_group_t *group, bool only_far, bool outward,
-                    int *rank_p)
+static bool is_port(const synth_topology_t *topology, const synth_group_t *group, bool only_between_nodes,
+                    bool is_outgoing, int *rank_p)
 {
     int count = 0;
 
-    *rank_p = outward ? topology->links[group->links[0]].from : topology->links[group->links[0]].to;
+    *rank_p = is_outgoing ? topology->links[group->links[0]].from : topology->links[group->links[0]].to;
     for (int i = 0; i < group->count; ++i) {
         const synth_link_t *link = &topology->links[group->links[i]];
 
-        if ((outward ? link->from : link->to) != *rank_p ||
-            (only_far && topology->node_of[link->from] == topology->node_of[link->to])) {
+        if ((is_outgoing ? link->from : link->to) != *rank_p ||
+            (only_between_nodes && topology->node_of[link->from] == topology->node_of[link->to])) {
             return false;
         }
     }
     for (int i = 0; i < topology->link_count; ++i) {
         const synth_link_t *link = &topology->links[i];
 
-        count += (outward ? link->from : link->to) == *rank_p &&
-                 (!only_far || topology->node_of[link->from] != topology->node_of[link->to]);
+        count += (is_outgoing ? link->from : link->to) == *rank_p &&
+                 (!only_between_nodes || topology->node_of[link->from] != topology->node_of[link->to]);
     }
     return count == group->count;
 }
@@ -33,10 +33,10 @@ static bool is_port(const synth_topology_t *topology, const synth_group_t *group
 /*
  * Returns the common capacity of the ports. Every rank must have one outgoing and one incoming port, all of the same
  * capacity, and there may be no other groups. Returns 0 if there are no groups at all, and -1 in all other cases. If
- * `only_far` is true, a port contains only the links to other nodes. A group that could be either an outgoing or an
- * incoming port counts as the one that is still missing.
+ * `only_between_nodes` is true, a port contains only the links to other nodes. A group that could be either an outgoing
+ * or an incoming port counts as the one that is still missing.
  */
-static int port_capacity(const synth_topology_t *topology, bool only_far)
+static int port_capacity(const synth_topology_t *topology, bool only_between_nodes)
 {
     uint64_t ranks_seen[2] = {0, 0}, all_ranks = UINT64_MAX >> (64 - topology->ranks);
 
@@ -47,9 +47,10 @@ static int port_capacity(const synth_topology_t *topology, bool only_far)
         const synth_group_t *group = &topology->groups[i];
         int rank, direction; /* direction: 1 out of the rank, 0 into it, -1 no port */
 
-        direction = is_port(topology, group, only_far, true, &rank) && (ranks_seen[1] >> rank & 1) == 0    ? 1
-                    : is_port(topology, group, only_far, false, &rank) && (ranks_seen[0] >> rank & 1) == 0 ? 0
-                                                                                                           : -1;
+        direction = is_port(topology, group, only_between_nodes, true, &rank) && (ranks_seen[1] >> rank & 1) == 0 ? 1
+                    : is_port(topology, group, only_between_nodes, false, &rank) && (ranks_seen[0] >> rank & 1) == 0
+                        ? 0
+                        : -1;
         if (direction < 0 || group->capacity != topology->groups[0].capacity) {
             return -1;
         }
@@ -148,7 +149,7 @@ static bool place_ranks(const synth_topology_t *topology, synth_shape_t *shape)
 }
 
 /* Tries the kinds SYNTH_COMPLETE and then SYNTH_NODES. */
-void synth_shape(const synth_topology_t *topology, synth_shape_t *shape)
+void synth_shape_find(const synth_topology_t *topology, synth_shape_t *shape)
 {
     int port = port_capacity(topology, false), rail_capacity;
 

@@ -31,7 +31,7 @@ synth_simplex_t *synth_simplex_new(int rows, const double *right_sides)
         return NULL;
     }
     simplex->rows = rows;
-    simplex->room = 2 * rows + 64; /* a guess; synth_simplex_column makes more room if needed */
+    simplex->room = 2 * rows + 64; /* a guess; synth_simplex_add_column makes more room if needed */
     simplex->column = calloc((size_t)simplex->room, sizeof(*simplex->column));
     simplex->perturbed = calloc((size_t)rows + 1, sizeof(double));
     simplex->right = calloc((size_t)rows + 1, sizeof(double));
@@ -74,7 +74,7 @@ void synth_simplex_free(synth_simplex_t *simplex)
     free(simplex);
 }
 
-int synth_simplex_column(synth_simplex_t *simplex, double gain, int count, const int *rows, const double *values)
+int synth_simplex_add_column(synth_simplex_t *simplex, double gain, int count, const int *rows, const double *values)
 {
     double *column;
 

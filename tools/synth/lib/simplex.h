@@ -21,7 +21,7 @@ void synth_simplex_free(synth_simplex_t *simplex);
  * Adds a variable: `gain` is its coefficient in the function, and values[i] is its coefficient in rows[i]. Returns the
  * number of the variable, or -1 if memory runs out.
  */
-int synth_simplex_column(synth_simplex_t *simplex, double gain, int count, const int *rows, const double *values);
+int synth_simplex_add_column(synth_simplex_t *simplex, double gain, int count, const int *rows, const double *values);
 
 /*
  * Continues towards the optimum from the solution of the last run. Returns true when it finds that the solution is

@@ -1,5 +1,5 @@
-/* The linear program of slp.h, solved by its dual. A row represents a pair of a source and a link in one step; columns
- * are cuts, and prices of links and groups. Cuts are added until the solution lets every source reach its receivers. */
+/* The linear program of slp.h, solved by its dual. Each row stands for a source and a link in one step. Each column is
+ * a cut, or the price of a link or group. Cuts are added until the solution lets every source reach its receivers. */
 #include "tools/synth/lib/slp.h"
 
 #include <math.h>
@@ -32,14 +32,14 @@ typedef struct {
     uint64_t wanted[SYNTH_MAX_RANKS]; /* of each rank: the set of ranks that want its chunks */
     bool splits; /* scatter, all-to-all: each receiver wants different data, so one copy does not serve all */
     synth_symmetry_t symmetry;
-    int *orbit;                     /* [source * links + link]: the number of the pair's orbit; -1: no chunks */
-    int *orbit_size, *orbit_link;   /* of each orbit: how many pairs are in it, and the link of one of them */
-    int orbits;                     /* how many there are */
-    int *price_class;               /* of each link, then of each group: the class whose members share a price */
-    int *class_size;                /* of each class: how many links or groups are in it */
-    int price_classes;              /* how many there are */
-    int *price_column;              /* [layer * classes + class]: the column of the simplex */
-    bool is_first[SYNTH_MAX_RANKS]; /* whether a rank is a source, and the least one of those that symmetries join */
+    int *orbit;                   /* [source * links + link]: the number of the pair's orbit; -1: no chunks */
+    int *orbit_size, *orbit_link; /* of each orbit: how many pairs are in it, and the link of one of them */
+    int orbits;                   /* how many there are */
+    int *price_class;             /* of each link, then of each group: the class whose members share a price */
+    int *class_size;              /* of each class: how many links or groups are in it */
+    int price_classes;            /* how many there are */
+    int *price_column;            /* [layer * classes + class]: the column of the simplex */
+    bool is_representative[SYNTH_MAX_RANKS]; /* [rank]: it is the first of the sources that symmetries join with it */
     synth_simplex_t *simplex;
     cut_t *cuts; /* room for MAX_CUTS */
     int cut_count;
@@ -75,9 +75,8 @@ static int link_image(const program_t *program, int symmetry, int link)
     return program->topology->link_between[map[ends->from]][map[ends->to]];
 }
 
-/* Returns true if a symmetry maps one group onto another. Their capacities must be equal, and the symmetry must map the
- * links of this group onto those of the other. Symmetry 0 is the identity, with which the function tells whether two
- * groups have the same links. */
+/* Returns true if a symmetry maps one group onto another: their capacities are equal, and the symmetry maps the links
+ * of one onto those of the other. With symmetry 0, the identity, this tells whether both have the same links. */
 static bool is_image(const program_t *program, int symmetry, int group, int other)
 {
     const synth_group_t *mapped = &program->topology->groups[group], *candidate = &program->topology->groups[other];
@@ -114,7 +113,7 @@ static int group_image(const program_t *program, int symmetry, int group)
 }
 
 /* Numbers the classes of items that the symmetries map onto one another: pairs of a source and a link (`orbit`), and
- * links and groups (`price_class`). Also sets `is_first`. Pairs whose source has no chunks get no number. The
+ * links and groups (`price_class`). Also sets `is_representative`. Pairs whose source has no chunks get no number. The
  * symmetries form a group, so one pass finds a whole class. Returns false if memory runs out. */
 static bool classify(program_t *program)
 {
@@ -133,9 +132,9 @@ static bool classify(program_t *program)
     memset(program->orbit, -1, sizeof(int) * (size_t)(ranks * links));
     memset(program->price_class, -1, sizeof(int) * (size_t)price_count);
     for (int source = 0; source < ranks; ++source) {
-        program->is_first[source] = program->wanted[source] != 0;
+        program->is_representative[source] = program->wanted[source] != 0;
         for (int symmetry = 0; symmetry < program->symmetry.count; ++symmetry) {
-            program->is_first[source] = program->is_first[source] && program->symmetry.map[symmetry][source] >= source;
+            program->is_representative[source] &= program->symmetry.map[symmetry][source] >= source;
         }
         for (int link = 0; program->wanted[source] != 0 && link < links; ++link) {
             int orbit = program->orbits;
@@ -181,8 +180,8 @@ static int orbit_row(const program_t *program, int layer, int orbit)
     return layer * program->orbits + orbit;
 }
 
-/* Adds a column for the price of each class of links or groups in each layer. The price limits how much all chunks
- * together use of the link or group, and its cost is the capacity. Returns false if memory runs out. */
+/* Adds a column for the price of each class of links or groups in each layer. By its price, a link or group limits how
+ * much of it all chunks use together. The cost of a price is the capacity. Returns false if memory runs out. */
 static bool add_prices(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
@@ -220,7 +219,7 @@ static bool add_prices(program_t *program)
             entry_row[count] = program->layers * program->orbits + layer;
             entry_value[count++] = (double)capacity * program->class_size[class];
             program->price_column[layer * program->price_classes + class] =
-                synth_simplex_column(program->simplex, 0, count, entry_row, entry_value);
+                synth_simplex_add_column(program->simplex, 0, count, entry_row, entry_value);
             ok = program->price_column[layer * program->price_classes + class] >= 0;
         }
     }
@@ -249,17 +248,17 @@ static bool build_graph(program_t *program)
     }
     for (int step = 0; step < program->layers; ++step) {
         for (int link = 0; link < topology->link_count; ++link) {
-            synth_flow_arc(program->flow, vertex_of(program, topology->links[link].from, step),
-                           vertex_of(program, topology->links[link].to, step + 1), 0);
+            synth_flow_add_arc(program->flow, vertex_of(program, topology->links[link].from, step),
+                               vertex_of(program, topology->links[link].to, step + 1), 0);
         }
     }
     for (int rank = 0; rank < ranks; ++rank) {
-        synth_flow_arc(program->flow, vertex_of(program, rank, program->steps), program->sink, 0);
+        synth_flow_add_arc(program->flow, vertex_of(program, rank, program->steps), program->sink, 0);
     }
     for (int step = 0; step < program->steps; ++step) {
         for (int rank = 0; rank < ranks; ++rank) {
-            synth_flow_arc(program->flow, vertex_of(program, rank, step), vertex_of(program, rank, step + 1),
-                           SYNTH_FLOW_FULL);
+            synth_flow_add_arc(program->flow, vertex_of(program, rank, step), vertex_of(program, rank, step + 1),
+                               SYNTH_FLOW_FULL);
         }
     }
     return true;
@@ -280,15 +279,16 @@ static int64_t set_capacities(program_t *program, int source, uint64_t receivers
             int orbit = program->orbit[source * links + link];
             double amount =
                 synth_simplex_price(program->simplex, orbit_row(program, layer, orbit)) / program->orbit_size[orbit];
+            int64_t capacity = amount > 0 ? (int64_t)(amount * SCALE + 0.5) : 0;
 
-            synth_flow_set(program->flow, layer * links + link, amount > 0 ? (int64_t)(amount * SCALE + 0.5) : 0);
+            synth_flow_set_capacity(program->flow, layer * links + link, capacity);
         }
     }
     for (int rank = 0; rank < ranks; ++rank) {
-        synth_flow_set(program->flow, link_arcs + rank, (receivers >> rank & 1) != 0 ? SCALE : 0);
+        synth_flow_set_capacity(program->flow, link_arcs + rank, (receivers >> rank & 1) != 0 ? SCALE : 0);
     }
     for (int arc = link_arcs + ranks; arc < link_arcs + ranks + program->steps * ranks; ++arc) {
-        synth_flow_set(program->flow, arc, SYNTH_FLOW_FULL);
+        synth_flow_set_capacity(program->flow, arc, SYNTH_FLOW_FULL);
     }
     return (int64_t)__builtin_popcountll(receivers) * SCALE;
 }
@@ -331,7 +331,7 @@ static bool add_cut(program_t *program, int source, uint64_t receivers)
         }
     }
     cut->count = count;
-    cut->column = synth_simplex_column(program->simplex, cut->needed, count, entry_row, entry_value);
+    cut->column = synth_simplex_add_column(program->simplex, cut->needed, count, entry_row, entry_value);
     ++program->cut_count;
     free(entry_row);
     free(entry_value);
@@ -348,7 +348,7 @@ static int add_violated_cuts(program_t *program)
     int added = 0;
 
     for (int source = 0; source < program->topology->ranks; ++source) {
-        uint64_t unchecked = program->is_first[source] ? program->wanted[source] : 0;
+        uint64_t unchecked = program->is_representative[source] ? program->wanted[source] : 0;
 
         while (unchecked != 0) {
             uint64_t receivers = program->splits ? unchecked : unchecked & -unchecked;
@@ -368,13 +368,13 @@ static int add_violated_cuts(program_t *program)
 }
 
 /*
- * Returns the bound that follows from the solution, computed in whole numbers: the gain of the cuts, divided by what
- * the prices of the most expensive layer cost. The weights of cuts are rounded to multiples of 1/parts. The price of
- * each link becomes as high as these cuts then require. So the result is a valid bound, however much is lost by
- * rounding. It is 0/1 if memory runs out or all prices are 0. Everything is multiplied by the number of symmetries,
- * which is divisible by the size of each orbit.
+ * Returns the bound that follows from the solution, in whole numbers: the gain of the cuts, divided by the cost of the
+ * prices in the most expensive layer. The weights of cuts are rounded to multiples of 1/parts. The price of each link
+ * is then set as high as these cuts require. So the bound is valid, however much rounding has changed. Returns 0/1 if
+ * memory runs out or all prices are 0. All values are multiplied by the number of symmetries, so that they can be
+ * divided by the size of each orbit.
  */
-static synth_rational_t evaluate(const program_t *program, const double *weight, int64_t parts)
+static synth_rational_t exact_bound(const program_t *program, const double *weight, int64_t parts)
 {
     const synth_topology_t *topology = program->topology;
     int links = topology->link_count, price_count = links + topology->group_count, symmetries = program->symmetry.count;
@@ -438,7 +438,7 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
  * `fine_parts`, until the bound meets the floating-point value. If the solution is not optimal, only the fine parts are
  * tried. If memory runs out, the bound is 0/1.
  */
-static void prove(const program_t *program, bool is_optimal, synth_slp_t *slp)
+static void set_exact_bound(const program_t *program, bool is_optimal, synth_slp_t *slp)
 {
     static const int64_t fine_parts[] = {5040, 55440, 720720, 1 << 20}; /* all but one have many divisors */
     double *weight = malloc(sizeof(*weight) * (size_t)(program->cut_count + 1));
@@ -453,11 +453,11 @@ static void prove(const program_t *program, bool is_optimal, synth_slp_t *slp)
         weight[i] = value > 1e-9 ? value : 0;
     }
     for (int i = 1; is_optimal && i < MAX_PARTS && synth_value(slp->bound) < slp->value - PRECISION; ++i) {
-        slp->bound = synth_larger(slp->bound, evaluate(program, weight, i));
+        slp->bound = synth_larger(slp->bound, exact_bound(program, weight, i));
     }
     for (size_t i = 0;
          i < sizeof(fine_parts) / sizeof(fine_parts[0]) && synth_value(slp->bound) < slp->value - PRECISION; ++i) {
-        slp->bound = synth_larger(slp->bound, evaluate(program, weight, fine_parts[i]));
+        slp->bound = synth_larger(slp->bound, exact_bound(program, weight, fine_parts[i]));
     }
     free(weight);
 }
@@ -480,8 +480,8 @@ static void write_loads(const program_t *program, double *load)
 }
 
 /*
- * Solves the program: alternates between the simplex method and the search for violated cuts. After the deadline, the
- * cuts that are known so far still give a bound. If `load` is not NULL, writes the loads instead of a bound, and
+ * Solves the program: alternates between the simplex method and the search for violated cuts. Sets the bound, which is
+ * valid even if the deadline ends the search for cuts. If `load` is not NULL, writes the loads instead of a bound, and
  * returns MSCCLPP_ERR_TIMEOUT after the deadline. Returns MSCCLPP_ERR_NOT_SUPPORTED if there are too many rows, and
  * MSCCLPP_ERR_NO_MEMORY if memory runs out or there are too many cuts. The caller frees the arrays of the program in
  * either case.
@@ -528,7 +528,7 @@ static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp
         write_loads(program, load);
         return is_late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
     }
-    prove(program, !is_late, slp);
+    set_exact_bound(program, !is_late, slp);
     return MSCCLPP_OK;
 }
 

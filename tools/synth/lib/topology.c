@@ -51,7 +51,7 @@ bool synth_topology_has_gpus(const synth_topology_t *topology)
     return are_known;
 }
 
-void synth_topology_link(synth_topology_t *topology, int from, int to, int capacity)
+void synth_topology_add_link(synth_topology_t *topology, int from, int to, int capacity)
 {
     int *position_p = &topology->link_between[from][to];
 
@@ -62,7 +62,7 @@ void synth_topology_link(synth_topology_t *topology, int from, int to, int capac
     topology->links[*position_p].capacity += capacity;
 }
 
-bool synth_topology_group(synth_topology_t *topology, const char *name, int capacity, const int *links, int count)
+bool synth_topology_add_group(synth_topology_t *topology, const char *name, int capacity, const int *links, int count)
 {
     synth_group_t *group = &topology->groups[topology->group_count];
 
@@ -92,12 +92,12 @@ synth_topology_t *synth_topology_transposed(const synth_topology_t *topology)
     for (int i = 0; i < topology->link_count; ++i) {
         const synth_link_t *link = &topology->links[i];
 
-        synth_topology_link(transposed, link->to, link->from, link->capacity);
+        synth_topology_add_link(transposed, link->to, link->from, link->capacity);
     }
     for (int i = 0; i < topology->group_count; ++i) {
         const synth_group_t *group = &topology->groups[i];
 
-        if (!synth_topology_group(transposed, group->name, group->capacity, group->links, group->count)) {
+        if (!synth_topology_add_group(transposed, group->name, group->capacity, group->links, group->count)) {
             synth_topology_free(transposed);
             return NULL;
         }

@@ -58,13 +58,13 @@ synth_topology_t *synth_topology_new(const char *name, int ranks);
 void synth_topology_free(synth_topology_t *topology);
 
 /* Adds a link between two different ranks. If there already is one, adds to its capacity. */
-void synth_topology_link(synth_topology_t *topology, int from, int to, int capacity);
+void synth_topology_add_link(synth_topology_t *topology, int from, int to, int capacity);
 
 /*
  * Adds a group of at least one link; functions that need the rank of a group look at its first link. Callers make sure
  * that there are no more than SYNTH_MAX_GROUPS groups. Returns false if memory runs out.
  */
-bool synth_topology_group(synth_topology_t *topology, const char *name, int capacity, const int *links, int count);
+bool synth_topology_add_group(synth_topology_t *topology, const char *name, int capacity, const int *links, int count);
 
 /*
  * Makes the topology with every link reversed, for collectives that combine. It has no addresses of GPUs. Returns NULL

@@ -18,7 +18,7 @@ enum {
     MAX_PACKED = 24  /* most ranks; with more ranks, packing takes too long */
 };
 
-#define ROUNDING 1e-4 /* by how much results of linear programs may be off */
+#define ROUNDING 1e-4 /* largest rounding error of a linear program's results */
 
 /* A tree that spans all ranks. */
 typedef struct {
@@ -36,7 +36,7 @@ typedef struct {
 /* A packing in progress: the free capacity of each link, and the trees that are not made yet. */
 typedef struct {
     const synth_topology_t *topology;
-    bool backwards;                  /* trees lead to their root, not away from it */
+    bool leads_to_root;              /* trees lead to their root, not away from it */
     int *capacity;                   /* [link]: the capacity that no tree uses yet */
     int trees_left[SYNTH_MAX_RANKS]; /* [root]: the number of its trees that are not made yet */
 } packing_t;
@@ -46,7 +46,7 @@ static int near_end(const packing_t *packing, int link)
 {
     const synth_link_t *ends = &packing->topology->links[link];
 
-    return packing->backwards ? ends->to : ends->from;
+    return packing->leads_to_root ? ends->to : ends->from;
 }
 
 /* Returns the end of a link that is farther from the root. */
@@ -54,13 +54,14 @@ static int far_end(const packing_t *packing, int link)
 {
     const synth_link_t *ends = &packing->topology->links[link];
 
-    return packing->backwards ? ends->from : ends->to;
+    return packing->leads_to_root ? ends->from : ends->to;
 }
 
 /*
- * Returns true if all trees that are not made yet can reach a rank together, each by its own path (Edmonds' condition).
- * If this holds for every rank, the packing can be completed. The flow begins at an additional vertex, `ranks`, which
- * has an arc to each root with the root's number of trees as its capacity. Also returns false if memory runs out.
+ * Returns true if all trees that are not made yet can reach a rank at the same time. Each of them needs a path of its
+ * own from its root. If this holds for every rank, the packing can be completed (Edmonds' condition). A maximum flow
+ * counts the paths: it begins at an additional vertex, number `ranks`, which has an arc to each root. The capacity of
+ * the arc is the number of trees of the root. Also returns false if memory runs out.
  */
 static bool can_reach(const packing_t *packing, int rank)
 {
@@ -73,10 +74,10 @@ static bool can_reach(const packing_t *packing, int rank)
         return false;
     }
     for (int link = 0; link < topology->link_count; ++link) {
-        synth_flow_arc(flow, near_end(packing, link), far_end(packing, link), packing->capacity[link]);
+        synth_flow_add_arc(flow, near_end(packing, link), far_end(packing, link), packing->capacity[link]);
     }
     for (int root = 0; root < ranks; ++root) {
-        synth_flow_arc(flow, ranks, root, packing->trees_left[root]);
+        synth_flow_add_arc(flow, ranks, root, packing->trees_left[root]);
         trees += packing->trees_left[root];
     }
     fits = synth_flow_run(flow, ranks, rank, trees) == trees;
@@ -107,19 +108,19 @@ static int next_link(packing_t *packing, const tree_t *tree, const bool *refused
 }
 
 /*
- * Extends one tree, whose root is set, to all ranks. It uses only links that the trees that are not made yet do not
- * need. Returns false if the tree cannot be completed, or if memory runs out; the whole packing has then failed.
+ * Extends one tree, whose root is set, to all ranks. Leaves out each link that trees which are not made yet need.
+ * Returns false if the tree cannot be completed, or if memory runs out; the whole packing has then failed.
  */
 static bool grow_tree(packing_t *packing, tree_t *tree)
 {
     bool refused[SYNTH_MAX_LINKS] = {false};
-    int ranks = 1;
+    int ranks_in_tree = 1;
 
     memset(tree->depth, -1, sizeof(tree->depth));
     tree->depth[tree->root] = 0;
     tree->height = 0;
     --packing->trees_left[tree->root];
-    while (ranks < packing->topology->ranks) {
+    while (ranks_in_tree < packing->topology->ranks) {
         int link = next_link(packing, tree, refused), rank;
 
         if (link < 0) {
@@ -135,7 +136,7 @@ static bool grow_tree(packing_t *packing, tree_t *tree)
         tree->parent[rank] = (signed char)near_end(packing, link);
         tree->depth[rank] = (signed char)(tree->depth[near_end(packing, link)] + 1);
         tree->height = tree->depth[rank] > tree->height ? tree->depth[rank] : tree->height;
-        ++ranks;
+        ++ranks_in_tree;
     }
     return true;
 }
@@ -182,8 +183,9 @@ static int greatest_height(const forest_t *forest)
 }
 
 /*
- * Adds the sends of one chunk along one tree, from `first_step` on. The sends lead away from the root or, if `adds` is
- * true, towards the root, where all of them have arrived after `height` steps. Returns false if memory runs out.
+ * Adds the sends of one chunk along one tree, from `first_step` on. The sends lead away from the root, and `height` is
+ * then not used. If `adds` is true, they lead towards the root and have all arrived there after `height` steps. Returns
+ * false if memory runs out.
  */
 static bool send_along(synth_schedule_t *schedule, const tree_t *tree, int chunk, int first_step, int height, bool adds)
 {
@@ -221,8 +223,8 @@ static bool has_chunks(const synth_trees_t *trees, int rank)
 }
 
 /*
- * Packs the trees of all ranks together into `rounds` times the capacity of all links. `capacity` has room for all
- * links. Returns false if they do not fit or memory runs out.
+ * Packs the trees of all ranks together. All links have `rounds` times their capacity. `capacity` is working memory
+ * with room for all links. Returns false if they do not fit or memory runs out.
  */
 static bool pack_links(const synth_topology_t *topology, int rounds, int *capacity, synth_trees_t *trees)
 {
@@ -240,8 +242,8 @@ static bool pack_links(const synth_topology_t *topology, int rounds, int *capaci
 
 /*
  * Packs the trees of one rank after another, each into its own share of the links (see synth_slp_loads). Shares are
- * rounded down to whole trees, so this may fail for some numbers of chunks and succeed for others. `capacity` has room
- * for all links. Returns false if the trees do not fit or memory runs out.
+ * rounded down to whole trees, so this may fail for some numbers of chunks and succeed for others. `capacity` is
+ * working memory with room for all links. Returns false if the trees do not fit or memory runs out.
  */
 static bool pack_loads(const synth_topology_t *topology, const double *load, int *capacity, synth_trees_t *trees)
 {
@@ -318,88 +320,93 @@ synth_schedule_t *synth_trees_schedule(const synth_topology_t *topology, const s
     return schedule != NULL ? synth_schedule_finish(topology, schedule, units - 1 + height, ok) : NULL;
 }
 
-struct synth_shares {
-    forest_t in, out; /* trees to the roots and away from the roots; tree i of both forests has the same root */
+struct synth_allreduce_trees {
+    forest_t to_roots,
+        from_roots; /* trees to the roots and away from the roots; tree i of both forests has the same root */
 };
 
-int synth_shares_chunks(const synth_shares_t *shares)
+int synth_allreduce_trees_chunks(const synth_allreduce_trees_t *trees)
 {
-    return shares->in.count;
+    return trees->to_roots.count;
 }
 
-void synth_shares_free(synth_shares_t *shares)
+void synth_allreduce_trees_free(synth_allreduce_trees_t *trees)
 {
-    free(shares);
+    free(trees);
 }
 
 /*
- * Packs the trees of an all-reduce of `parts` parts, with the shares of roots and links from the linear program. Both
- * forests get their trees root by root, so that tree i has the same root in both. Returns false if a root's share is
- * not a whole number of parts, if the trees do not fit, or if memory runs out.
+ * Packs the trees of an all-reduce whose vector is divided into `parts` parts. Each part has one tree in either forest.
+ * `solution` says how many parts each root has, and how much of each link its trees may use. Both forests get their
+ * trees root by root, so that tree i has the same root in both. Returns false if a root's share is not a whole number
+ * of parts, if the trees do not fit, or if memory runs out.
  */
-static bool pack_shares(const synth_topology_t *topology, const synth_free_roots_t *solution, int parts,
-                        synth_shares_t *shares)
+static bool pack_allreduce(const synth_topology_t *topology, const synth_free_roots_t *solution, int parts,
+                           synth_allreduce_trees_t *trees)
 {
     int links = topology->link_count, *capacity = malloc(sizeof(int) * (size_t)(links + 1)), all_trees = 0;
     bool ok = capacity != NULL;
 
-    shares->in.count = shares->out.count = 0;
+    trees->to_roots.count = trees->from_roots.count = 0;
     for (int root = 0; ok && root < topology->ranks; ++root) {
         double share = solution->share[root] * parts;
-        int trees = (int)lround(share);
+        int root_trees = (int)lround(share);
 
-        ok = fabs(share - trees) < ROUNDING;
-        all_trees += trees;
-        for (int direction = 0; ok && trees > 0 && direction < 2; ++direction) {
-            packing_t packing = {.topology = topology, .backwards = direction == 1, .capacity = capacity};
+        ok = fabs(share - root_trees) < ROUNDING;
+        all_trees += root_trees;
+        for (int direction = 0; ok && root_trees > 0 && direction < 2; ++direction) {
+            packing_t packing = {.topology = topology, .leads_to_root = direction == 1, .capacity = capacity};
 
             for (int link = 0; link < links; ++link) {
                 capacity[link] =
                     (int)floor(solution->load[(direction * topology->ranks + root) * links + link] * parts + ROUNDING);
             }
-            packing.trees_left[root] = trees;
-            ok = pack_trees(&packing, direction == 1 ? &shares->in : &shares->out);
+            packing.trees_left[root] = root_trees;
+            ok = pack_trees(&packing, direction == 1 ? &trees->to_roots : &trees->from_roots);
         }
     }
     free(capacity);
-    return ok && all_trees == parts && shares->in.count == parts && shares->out.count == parts;
+    return ok && all_trees == parts && trees->to_roots.count == parts && trees->from_roots.count == parts;
 }
 
 /* Tries more and more parts, until the share of each root is a whole number of parts and the trees fit. */
-synth_shares_t *synth_shares_new(const synth_topology_t *topology, double seconds)
+synth_allreduce_trees_t *synth_allreduce_trees_new(const synth_topology_t *topology, double seconds)
 {
     size_t loads = (size_t)(2 * topology->ranks * topology->link_count);
     synth_free_roots_t solution = {.load = calloc(loads + 1, sizeof(double))};
-    synth_shares_t *shares = calloc(1, sizeof(*shares));
-    bool ok = solution.load != NULL && shares != NULL && synth_free_roots(topology, seconds, &solution) == MSCCLPP_OK;
+    synth_allreduce_trees_t *trees = calloc(1, sizeof(*trees));
+    bool ok = solution.load != NULL && trees != NULL && synth_free_roots(topology, seconds, &solution) == MSCCLPP_OK;
     bool is_packed = false;
 
     for (int parts = 1; ok && !is_packed && parts <= MAX_PARTS; ++parts) {
-        is_packed = pack_shares(topology, &solution, parts, shares);
+        is_packed = pack_allreduce(topology, &solution, parts, trees);
     }
     free(solution.load);
     if (!is_packed) {
-        free(shares);
+        free(trees);
         return NULL;
     }
-    return shares;
+    return trees;
 }
 
-synth_schedule_t *synth_tree_allreduce(const synth_topology_t *topology, const synth_shares_t *shares, int units)
+synth_schedule_t *synth_allreduce_trees_schedule(const synth_topology_t *topology, const synth_allreduce_trees_t *trees,
+                                                 int units)
 {
-    int parts = shares->in.count, height_in = greatest_height(&shares->in), height_out = greatest_height(&shares->out);
+    int parts = trees->to_roots.count, height_to = greatest_height(&trees->to_roots),
+        height_from = greatest_height(&trees->from_roots);
     synth_schedule_t *schedule = synth_schedule_new(SYNTH_ALLREDUCE, topology->ranks, 0, parts * units);
     bool ok = schedule != NULL;
 
     /*
-     * Each unit begins one step after the previous one. Chunk i of a unit is sent along trees i, first towards their
-     * root. When all chunks of the unit have arrived at their roots, it is sent away from the root.
+     * Each unit begins one step after the previous unit. Tree i of both forests carries chunk i of a unit. First all
+     * chunks of the unit are reduced to their roots. Then the roots send the results away.
      */
     for (int unit = 0; ok && unit < units; ++unit) {
         for (int i = 0; ok && i < parts; ++i) {
-            ok = send_along(schedule, &shares->in.tree[i], unit * parts + i, unit, height_in, true) &&
-                 send_along(schedule, &shares->out.tree[i], unit * parts + i, unit + height_in, height_out, false);
+            ok = send_along(schedule, &trees->to_roots.tree[i], unit * parts + i, unit, height_to, true) &&
+                 send_along(schedule, &trees->from_roots.tree[i], unit * parts + i, unit + height_to, height_from,
+                            false);
         }
     }
-    return schedule != NULL ? synth_schedule_finish(topology, schedule, units - 1 + height_in + height_out, ok) : NULL;
+    return schedule != NULL ? synth_schedule_finish(topology, schedule, units - 1 + height_to + height_from, ok) : NULL;
 }

@@ -30,19 +30,20 @@ synth_schedule_t *synth_trees_schedule(const synth_topology_t *topology, const s
  * Trees for an all-reduce: each piece of the vector is reduced along one tree to its root and sent from there along
  * another tree. The linear program of free_roots.h determines for which part of the vector each rank is the root.
  */
-typedef struct synth_shares synth_shares_t;
+typedef struct synth_allreduce_trees synth_allreduce_trees_t;
 
 /*
- * Makes these trees. The linear program takes up to `seconds`. Returns NULL if it takes longer or is too large, if no
- * such trees with few chunks are found, or if memory runs out.
+ * Makes these trees. The linear program may take up to `seconds`. Returns NULL if the program takes longer or is too
+ * large, if no such trees with few chunks are found, or if memory runs out.
  */
-synth_shares_t *synth_shares_new(const synth_topology_t *topology, double seconds);
-void synth_shares_free(synth_shares_t *shares);
+synth_allreduce_trees_t *synth_allreduce_trees_new(const synth_topology_t *topology, double seconds);
+void synth_allreduce_trees_free(synth_allreduce_trees_t *trees);
 
 /* Makes an all-reduce of `units` units. Returns NULL if memory runs out, or if it has too many steps or sends. */
-synth_schedule_t *synth_tree_allreduce(const synth_topology_t *topology, const synth_shares_t *shares, int units);
+synth_schedule_t *synth_allreduce_trees_schedule(const synth_topology_t *topology, const synth_allreduce_trees_t *trees,
+                                                 int units);
 
-/* Returns how many chunks one unit of such an all-reduce has. */
-int synth_shares_chunks(const synth_shares_t *shares);
+/* Returns the number of chunks of one unit of such an all-reduce. */
+int synth_allreduce_trees_chunks(const synth_allreduce_trees_t *trees);
 
 #endif

@@ -14,10 +14,10 @@ typedef struct {
     const synth_topology_t *topology;
     const synth_schedule_t *schedule;
     synth_fault_t *fault;
-    uint8_t *parts; /* [(chunk * ranks + rank) * ranks + contributor]: how often the contribution is in the chunk at the
-                       rank */
-    uint8_t *before; /* [send of the step][contributor]: the value that its sender had at the start of the step */
-    int *load;       /* chunks on each link in a step */
+    uint8_t *contributions; /* [(chunk * ranks + rank) * ranks + contributor]: how often the contribution is in the
+                       chunk at the rank */
+    uint8_t *sent_values; /* [send of the step][contributor]: the value that its sender had at the start of the step */
+    int *load;            /* chunks on each link in a step */
 } replay_t;
 
 static bool fail_with(replay_t *replay, const char *name, const char *format, ...)
@@ -35,19 +35,19 @@ static bool fail_with(replay_t *replay, const char *name, const char *format, ..
     return false;
 }
 
-/* Returns the counts of the contributions in a chunk at a rank. */
-static uint8_t *contributors(replay_t *replay, int chunk, int rank)
+/* Returns an array: how often the contribution of each rank is in a chunk at a rank. */
+static uint8_t *contributions_of(replay_t *replay, int chunk, int rank)
 {
     size_t ranks = (size_t)replay->schedule->ranks;
 
-    return replay->parts + ((size_t)chunk * ranks + (size_t)rank) * ranks;
+    return replay->contributions + ((size_t)chunk * ranks + (size_t)rank) * ranks;
 }
 
 /*
  * Checks that all numbers of the schedule are in range, that its sends are sorted by step, and that every send has a
  * link. The later checks use these numbers as indices.
  */
-static bool is_in_range(replay_t *replay)
+static bool check_ranges(replay_t *replay)
 {
     const synth_schedule_t *schedule = replay->schedule;
 
@@ -66,9 +66,9 @@ static bool is_in_range(replay_t *replay)
     for (int i = 0; i < schedule->send_count; ++i) {
         const synth_send_t *send = &schedule->sends[i];
 
-        if (send->chunk < 0 || send->chunk >= schedule->count || send->from < 0 || send->from >= schedule->ranks ||
-            send->to < 0 || send->to >= schedule->ranks || send->step < 0 || send->step >= schedule->steps ||
-            (i > 0 && send->step < schedule->sends[i - 1].step)) {
+        if (send->chunk < 0 || send->chunk >= schedule->total_chunks || send->from < 0 ||
+            send->from >= schedule->ranks || send->to < 0 || send->to >= schedule->ranks || send->step < 0 ||
+            send->step >= schedule->steps || (i > 0 && send->step < schedule->sends[i - 1].step)) {
             return fail_with(replay, "range", "send %d: chunk %d from rank %d to rank %d in step %d", i, send->chunk,
                              send->from, send->to, send->step);
         }
@@ -82,9 +82,9 @@ static bool is_in_range(replay_t *replay)
 
 /*
  * Checks that no link and no group carries more in a step than the rounds of the step allow. The sends of the step are
- * those from `first` to `end` - 1; is_in_range has checked that each has a link.
+ * those from `first` to `end` - 1; check_ranges has checked that each has a link.
  */
-static bool fits(replay_t *replay, int step, int first, int end)
+static bool check_capacities(replay_t *replay, int step, int first, int end)
 {
     const synth_topology_t *topology = replay->topology;
     int rounds = replay->schedule->rounds[step];
@@ -129,12 +129,13 @@ static bool run_step(replay_t *replay, int first, int end)
     for (int i = first; i < end; ++i) {
         const synth_send_t *send = &replay->schedule->sends[i];
 
-        memcpy(replay->before + (size_t)(i - first) * ranks, contributors(replay, send->chunk, send->from), ranks);
+        memcpy(replay->sent_values + (size_t)(i - first) * ranks, contributions_of(replay, send->chunk, send->from),
+               ranks);
     }
     for (int i = first; i < end; ++i) {
         const synth_send_t *send = &replay->schedule->sends[i];
-        const uint8_t *value = replay->before + (size_t)(i - first) * ranks;
-        uint8_t *target = contributors(replay, send->chunk, send->to);
+        const uint8_t *value = replay->sent_values + (size_t)(i - first) * ranks;
+        uint8_t *target = contributions_of(replay, send->chunk, send->to);
         bool has_value = false;
 
         for (int contributor = 0; !has_value && contributor < ranks; ++contributor) {
@@ -163,20 +164,21 @@ static bool run_step(replay_t *replay, int first, int end)
 }
 
 /*
- * Checks that each rank of the set `wanted` has the chunk with exactly one contribution of each rank in `asked`, and
+ * Checks that each rank of the set `wanted` has the chunk with exactly one contribution of each rank in `expected`, and
  * none of other ranks.
  */
-static bool is_complete(replay_t *replay, int chunk, uint64_t wanted, uint64_t asked)
+static bool check_result(replay_t *replay, int chunk, uint64_t wanted, uint64_t expected)
 {
     for (int rank = 0; rank < replay->schedule->ranks; ++rank) {
         for (int contributor = 0; (wanted >> rank & 1) != 0 && contributor < replay->schedule->ranks; ++contributor) {
-            int times = contributors(replay, chunk, rank)[contributor], asked_times = (int)(asked >> contributor & 1);
+            int times = contributions_of(replay, chunk, rank)[contributor],
+                expected_times = (int)(expected >> contributor & 1);
 
-            if (times < asked_times) {
+            if (times < expected_times) {
                 return fail_with(replay, "lost", "rank %d ends without rank %d's contribution to chunk %d", rank,
                                  contributor, chunk);
             }
-            if (times > asked_times) {
+            if (times > expected_times) {
                 return fail_with(replay, "doubled", "rank %d ends with rank %d's contribution %d times in chunk %d",
                                  rank, contributor, times, chunk);
             }
@@ -192,39 +194,39 @@ static bool is_complete(replay_t *replay, int chunk, uint64_t wanted, uint64_t a
 static bool replay_all(replay_t *replay)
 {
     const synth_schedule_t *schedule = replay->schedule;
-    bool adds = synth_combines(schedule->collective) && !schedule->is_whole;
+    bool adds = synth_combines(schedule->collective) && !schedule->sends_whole_inputs;
     uint64_t all_ranks = UINT64_MAX >> (64 - schedule->ranks);
     synth_demand_t *demand = NULL;
     bool ok = true;
     int end = 0;
 
     if (!adds) {
-        demand = synth_demand_new(schedule->is_whole ? SYNTH_ALLGATHER : schedule->collective, schedule->ranks,
-                                  schedule->root, schedule->chunks);
+        demand = synth_demand_new(schedule->sends_whole_inputs ? SYNTH_ALLGATHER : schedule->collective,
+                                  schedule->ranks, schedule->root, schedule->chunks);
         if (demand == NULL) {
             return fail_with(replay, "memory", "no memory");
         }
     }
-    for (int chunk = 0; chunk < schedule->count; ++chunk) {
+    for (int chunk = 0; chunk < schedule->total_chunks; ++chunk) {
         for (int rank = 0; rank < schedule->ranks; ++rank) {
-            contributors(replay, chunk, rank)[rank] = adds || demand->source[chunk] == rank;
+            contributions_of(replay, chunk, rank)[rank] = adds || demand->source[chunk] == rank;
         }
     }
     for (int step = 0, first = 0; ok && step < schedule->steps; ++step, first = end) {
         while (end < schedule->send_count && schedule->sends[end].step == step) {
             ++end;
         }
-        ok = fits(replay, step, first, end) && run_step(replay, first, end);
+        ok = check_capacities(replay, step, first, end) && run_step(replay, first, end);
     }
-    for (int chunk = 0; ok && chunk < schedule->count; ++chunk) {
+    for (int chunk = 0; ok && chunk < schedule->total_chunks; ++chunk) {
         if (!adds) {
-            ok = is_complete(replay, chunk, demand->wanted[chunk], UINT64_C(1) << demand->source[chunk]);
+            ok = check_result(replay, chunk, demand->wanted[chunk], UINT64_C(1) << demand->source[chunk]);
         } else if (schedule->collective == SYNTH_ALLREDUCE) {
-            ok = is_complete(replay, chunk, all_ranks, all_ranks);
+            ok = check_result(replay, chunk, all_ranks, all_ranks);
         } else {
             int owner = schedule->collective == SYNTH_REDUCE ? schedule->root : chunk / schedule->chunks;
 
-            ok = is_complete(replay, chunk, UINT64_C(1) << owner, all_ranks);
+            ok = check_result(replay, chunk, UINT64_C(1) << owner, all_ranks);
         }
     }
     synth_demand_free(demand);
@@ -240,19 +242,19 @@ bool synth_schedule_verify(const synth_topology_t *topology, const synth_schedul
 
     fault->name = NULL;
     fault->text[0] = '\0';
-    if (!is_in_range(&replay)) {
+    if (!check_ranges(&replay)) {
         return false;
     }
-    replay.parts = calloc((size_t)schedule->count * ranks * ranks + 1, 1);
-    replay.before = malloc((size_t)schedule->send_count * ranks + 1);
+    replay.contributions = calloc((size_t)schedule->total_chunks * ranks * ranks + 1, 1);
+    replay.sent_values = malloc((size_t)schedule->send_count * ranks + 1);
     replay.load = malloc(sizeof(*replay.load) * (size_t)(topology->link_count + 1));
-    if (replay.parts == NULL || replay.before == NULL || replay.load == NULL) {
+    if (replay.contributions == NULL || replay.sent_values == NULL || replay.load == NULL) {
         ok = fail_with(&replay, "memory", "no memory");
     } else {
         ok = replay_all(&replay);
     }
-    free(replay.parts);
-    free(replay.before);
+    free(replay.contributions);
+    free(replay.sent_values);
     free(replay.load);
     return ok;
 }

@@ -105,7 +105,7 @@ synth_topology_t *synth_topology_part(const synth_topology_t *topology, const in
             int link = from == to ? -1 : topology->link_between[ranks[from]][ranks[to]];
 
             if (link >= 0) {
-                synth_topology_link(part, from, to, topology->links[link].capacity);
+                synth_topology_add_link(part, from, to, topology->links[link].capacity);
             }
         }
     }
@@ -127,7 +127,7 @@ synth_topology_t *synth_topology_part(const synth_topology_t *topology, const in
                 }
             }
         }
-        ok = links_left == 0 || synth_topology_group(part, group->name, group->capacity, links, links_left);
+        ok = links_left == 0 || synth_topology_add_group(part, group->name, group->capacity, links, links_left);
     }
     free(links);
     if (!ok) {

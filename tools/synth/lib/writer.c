@@ -8,7 +8,8 @@
 
 /* Most peers, or buffers that are written, of one operation; every executor has room for this many. */
 enum { MAX_IN_OP = 8 };
-enum { KINDS = 3 }; /* kinds of buffers: input, output, scratch */
+enum { BUFFER_TYPES = 3 }; /* input, output, scratch */
+enum { MEMORY, PORT, CHANNEL_TYPES };
 
 /* A list of numbers that grows. */
 typedef struct {
@@ -21,24 +22,25 @@ typedef struct {
     int channel; /* its number within the block */
 } link_t;
 
-/* A block. In arrays of two, [0] is for memory channels and [1] for port channels. */
+/* A thread block of a rank. Arrays of two are indexed by the type of the channel, MEMORY or PORT. */
 typedef struct {
     int instance; /* the part of every chunk on which the block works */
     char *text;   /* its operations, as JSON */
     size_t size;
-    FILE *out;         /* writes to `text`; NULL until the block is selected */
-    bool has_op;       /* the current list of operations is not empty, so the next operation needs a comma */
-    list_t channel[2]; /* the channels of the rank that the block uses */
-    list_t remote[2];  /* the remote buffers of the rank that the block uses, as indices in the rank's list */
-    link_t *links;     /* all channels of the block */
+    FILE *out;   /* writes to `text`; NULL until the block is selected */
+    bool has_op; /* the current list of operations is not empty, so the next operation needs a comma */
+    list_t channel[CHANNEL_TYPES]; /* the numbers of the rank's channels that the block uses */
+    list_t
+        remote[CHANNEL_TYPES]; /* the remote buffers of the rank that the block uses, as indices in the rank's list */
+    link_t *links;             /* all channels of the block */
     int link_count;
 } block_t;
 
 typedef struct {
     block_t *blocks;
     int block_count;
-    list_t peer[2]; /* the peer of each channel */
-    list_t remote;  /* buffers of peers: KINDS * rank + kind of buffer */
+    list_t peer[CHANNEL_TYPES]; /* the peer of each channel */
+    list_t remote;              /* buffers of peers: BUFFER_TYPES * rank + type of buffer */
 } rank_t;
 
 struct synth_writer {
@@ -51,9 +53,9 @@ struct synth_writer {
     rank_t ranks[SYNTH_MAX_RANKS];
 };
 
-static const char *const channel_types[2] = {"memory", "port"};
+static const char *const channel_types[CHANNEL_TYPES] = {"memory", "port"};
 
-static const char buffers[KINDS] = {'i', 'o', 's'};
+static const char buffers[BUFFER_TYPES] = {'i', 'o', 's'};
 
 /* Appends a number to a list and returns its index. If memory runs out, sets `failed` and returns 0. */
 static int append(synth_writer_t *writer, list_t *list, int value)
@@ -80,8 +82,8 @@ static int find_or_append(synth_writer_t *writer, list_t *list, int value)
     return append(writer, list, value);
 }
 
-/* Returns the index for what joins two ranks: 1, a port channel, if they are on different nodes; else 0. */
-static int is_far(const synth_writer_t *writer, int rank, int other)
+/* Returns the type of the channels between two ranks: PORT if they are on different nodes, otherwise MEMORY. */
+static int channel_type_between(const synth_writer_t *writer, int rank, int other)
 {
     return writer->topology->node_of[rank] != writer->topology->node_of[other];
 }
@@ -111,9 +113,9 @@ void synth_writer_free(synth_writer_t *writer)
             }
             free(block->text);
             free(block->links);
-            for (int far = 0; far < 2; ++far) {
-                free(block->channel[far].value);
-                free(block->remote[far].value);
+            for (int type = 0; type < CHANNEL_TYPES; ++type) {
+                free(block->channel[type].value);
+                free(block->remote[type].value);
             }
         }
         free(rank->blocks);
@@ -125,7 +127,7 @@ void synth_writer_free(synth_writer_t *writer)
 }
 
 /* Adds the block to rank `number`. */
-int synth_writer_block(synth_writer_t *writer, int number, int instance)
+int synth_writer_add_block(synth_writer_t *writer, int number, int instance)
 {
     rank_t *rank = &writer->ranks[number];
     block_t *blocks = realloc(rank->blocks, sizeof(*blocks) * (size_t)(rank->block_count + 1)), *block;
@@ -141,8 +143,8 @@ int synth_writer_block(synth_writer_t *writer, int number, int instance)
     return rank->block_count++;
 }
 
-/* Gives a block one of its rank's channels. If memory runs out, sets `failed`. */
-static void add_link(synth_writer_t *writer, int rank, int block_number, int peer, int tag, int channel, int far)
+/* Adds a channel of the rank, number `channel`, to one of the rank's blocks. If memory runs out, sets `failed`. */
+static void add_link(synth_writer_t *writer, int rank, int block_number, int peer, int tag, int channel, int type)
 {
     block_t *block = &writer->ranks[rank].blocks[block_number];
     link_t *links = realloc(block->links, sizeof(*links) * (size_t)(block->link_count + 1));
@@ -153,18 +155,18 @@ static void add_link(synth_writer_t *writer, int rank, int block_number, int pee
     }
     block->links = links;
     links[block->link_count++] =
-        (link_t){.peer = peer, .tag = tag, .channel = append(writer, &block->channel[far], channel)};
+        (link_t){.peer = peer, .tag = tag, .channel = append(writer, &block->channel[type], channel)};
 }
 
 void synth_writer_join(synth_writer_t *writer, int rank, int block, int other, int others_block, int tag)
 {
-    int far = is_far(writer, rank, other);
-    int channel = append(writer, &writer->ranks[rank].peer[far], other);
-    int others_channel = append(writer, &writer->ranks[other].peer[far], rank);
+    int type = channel_type_between(writer, rank, other);
+    int channel = append(writer, &writer->ranks[rank].peer[type], other);
+    int others_channel = append(writer, &writer->ranks[other].peer[type], rank);
 
     if (!writer->failed) {
-        add_link(writer, rank, block, other, tag, channel, far);
-        add_link(writer, other, others_block, rank, tag, others_channel, far);
+        add_link(writer, rank, block, other, tag, channel, type);
+        add_link(writer, other, others_block, rank, tag, others_channel, type);
     }
 }
 
@@ -183,7 +185,7 @@ void synth_writer_select(synth_writer_t *writer, int rank, int block)
     }
 }
 
-/* Begins an operation of the selected block: a comma if need be, and the name. The caller closes the brace. */
+/* Begins an operation of the selected block: a comma after an earlier operation, and the name. The caller closes it. */
 static void begin_op(synth_writer_t *writer, const char *name)
 {
     fprintf(writer->block->out, "%s\n          {\"name\": \"%s\"", writer->block->has_op ? "," : "", name);
@@ -198,7 +200,7 @@ void synth_writer_simple(synth_writer_t *writer, const char *name)
     }
 }
 
-/* Returns the number of the selected block's channel of a tag to a peer; -1 if the caller did not join them. */
+/* Returns the number of the selected block's channel with this tag to a peer; -1: they were not joined. */
 static int channel_to(const synth_writer_t *writer, int peer, int tag)
 {
     for (int i = 0; i < writer->block->link_count; ++i) {
@@ -212,17 +214,17 @@ static int channel_to(const synth_writer_t *writer, int peer, int tag)
 void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64_t peers)
 {
     /* Memory channels have no flush. */
-    for (int far = strcmp(name, "flush") == 0; far < 2 && !writer->failed; ++far) {
+    for (int type = strcmp(name, "flush") == 0 ? PORT : MEMORY; type < CHANNEL_TYPES && !writer->failed; ++type) {
         int count = 0;
 
         for (int peer = 0; peer < writer->layout->ranks; ++peer) {
-            if ((peers >> peer & 1) == 0 || is_far(writer, writer->rank, peer) != far) {
+            if ((peers >> peer & 1) == 0 || channel_type_between(writer, writer->rank, peer) != type) {
                 continue;
             }
             if (count % MAX_IN_OP == 0) {
                 fprintf(writer->block->out, count > 0 ? "]}" : "");
                 begin_op(writer, name);
-                fprintf(writer->block->out, ", \"channel_type\": \"%s\", \"channel_ids\": [", channel_types[far]);
+                fprintf(writer->block->out, ", \"channel_type\": \"%s\", \"channel_ids\": [", channel_types[type]);
             }
             fprintf(writer->block->out, "%s%d", count % MAX_IN_OP > 0 ? ", " : "", channel_to(writer, peer, tag));
             ++count;
@@ -232,43 +234,47 @@ void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64
 }
 
 /*
- * Returns the index of a chunk in the plan's buffer, for the instance of the selected block. Each instance has its own
- * part of every block of the input and output, and of the scratch. Sums behind packets are stored behind the packets of
- * all instances.
+ * Returns the index of a place in the plan's buffer, in chunks, for the instance of the selected block. Each instance
+ * has its own part of every block of the input and output, and of the scratch. Sums that lie behind packets (buffer
+ * 't') begin behind the packets of all instances.
  */
 static int index_of(const synth_writer_t *writer, int rank, synth_place_t place)
 {
     const synth_layout_t *layout = writer->layout;
-    int block_size = place.buffer == 't'   ? layout->sums[rank]
-                     : place.buffer == 's' ? layout->scratch[rank]
-                                           : layout->block;
+    int block_size = place.buffer == 't'   ? layout->sum_chunks[rank]
+                     : place.buffer == 's' ? layout->scratch_chunks[rank]
+                                           : layout->block_chunks;
     int blocks_before = place.buffer >= 's' ? 0 : place.index / block_size; /* the scratch, 's' and 't', is one block */
     int packets_before =
-        place.buffer == 't' ? 2 * writer->instances * layout->scratch[rank] : 0; /* of twice the size */
+        place.buffer == 't' ? 2 * writer->instances * layout->scratch_chunks[rank] : 0; /* of twice the size */
 
     return packets_before + (blocks_before * writer->instances + writer->block->instance) * block_size + place.index -
            blocks_before * block_size;
 }
 
-/* Returns the number by which the selected block refers to a peer's buffer. Adds the buffer to the lists if need be. */
+/* Returns the number by which the selected block refers to a peer's buffer. Lists the buffer if it is not listed yet.
+ */
 static int remote_number(synth_writer_t *writer, int peer, char buffer)
 {
     rank_t *rank = &writer->ranks[writer->rank];
-    int kind = buffer == 'i' ? 0 : buffer == 'o' ? 1 : 2, far = is_far(writer, writer->rank, peer);
+    int buffer_type = buffer == 'i'   ? 0
+                      : buffer == 'o' ? 1
+                                      : 2,
+        type = channel_type_between(writer, writer->rank, peer);
 
-    return find_or_append(writer, &writer->block->remote[far],
-                          find_or_append(writer, &rank->remote, KINDS * peer + kind));
+    return find_or_append(writer, &writer->block->remote[type],
+                          find_or_append(writer, &rank->remote, BUFFER_TYPES * peer + buffer_type));
 }
 
 /*
- * Writes end i of a move: the buffer, which belongs to the rank or to a peer, the index and the size. If `is_first` is
- * true, no comma is written before it.
+ * Writes operand i of a move: its buffer, which belongs to the rank or to a peer, its index and its size. A comma comes
+ * first unless `is_first` is true.
  */
-static void write_end(synth_writer_t *writer, const synth_move_t *move, int i, bool is_first)
+static void write_operand(synth_writer_t *writer, const synth_move_t *move, int i, bool is_first)
 {
     FILE *out = writer->block->out;
-    synth_place_t place = move->end[i].place;
-    int rank = move->end[i].rank;
+    synth_place_t place = move->operand[i].place;
+    int rank = move->operand[i].rank;
 
     fputs(is_first ? "" : ", ", out);
     if (rank == writer->rank) {
@@ -279,7 +285,7 @@ static void write_end(synth_writer_t *writer, const synth_move_t *move, int i, b
     fprintf(out, ", \"index\": %d, \"size\": %d}", index_of(writer, rank, place), move->size);
 }
 
-/* Divides a move into several operations if need be, because an operation has at most MAX_IN_OP ends. */
+/* An operation has at most MAX_IN_OP targets, so a move with more of them becomes several operations. */
 void synth_writer_data(synth_writer_t *writer, const char *name, const synth_moves_t *moves, int sources)
 {
     writer->failed = writer->failed || moves->failed;
@@ -293,16 +299,16 @@ void synth_writer_data(synth_writer_t *writer, const char *name, const synth_mov
                 fprintf(writer->block->out, ", \"reduce_op\": \"sum\"");
             }
             /* All targets are on the rank itself or, if packets are forwarded, on peers of its node. */
-            if (move->end[move->count - 1].rank != writer->rank) {
+            if (move->operand[move->count - 1].rank != writer->rank) {
                 fprintf(writer->block->out, ", \"channel_type\": \"memory\"");
             }
             fprintf(writer->block->out, ", \"src_buff\": [");
             for (int i = 0; i < reads; ++i) {
-                write_end(writer, move, i, i == 0);
+                write_operand(writer, move, i, i == 0);
             }
             fprintf(writer->block->out, "], \"dst_buff\": [");
             for (int i = first_target; i < move->count && i < first_target + MAX_IN_OP; ++i) {
-                write_end(writer, move, i, i == first_target);
+                write_operand(writer, move, i, i == first_target);
             }
             fprintf(writer->block->out, "]}");
         }
@@ -312,7 +318,7 @@ void synth_writer_data(synth_writer_t *writer, const char *name, const synth_mov
 void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const synth_moves_t *moves)
 {
     writer->failed = writer->failed || moves->failed;
-    for (int far = 0; far < 2; ++far) { /* all channels of an operation have the same type */
+    for (int type = 0; type < CHANNEL_TYPES; ++type) { /* all channels of an operation have the same type */
         int next = 0;
 
         while (next < moves->count && !writer->failed) {
@@ -320,7 +326,7 @@ void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const s
             int count = 0;
 
             for (; next < moves->count && count < MAX_IN_OP; ++next) {
-                if (is_far(writer, writer->rank, moves->move[next].end[1].rank) == far) {
+                if (channel_type_between(writer, writer->rank, moves->move[next].operand[1].rank) == type) {
                     batch[count++] = &moves->move[next];
                 }
             }
@@ -328,15 +334,15 @@ void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const s
                 break;
             }
             begin_op(writer, name);
-            fprintf(writer->block->out, ", \"channel_type\": \"%s\"", channel_types[far]);
-            for (int i = 0; far && i < count; ++i) { /* the channels whose proxy carries the data */
+            fprintf(writer->block->out, ", \"channel_type\": \"%s\"", channel_types[type]);
+            for (int i = 0; type == PORT && i < count; ++i) { /* the channels whose proxy carries the data */
                 fprintf(writer->block->out, "%s%d%s", i == 0 ? ", \"channel_ids\": [" : ", ",
-                        channel_to(writer, batch[i]->end[1].rank, tag), i == count - 1 ? "]" : "");
+                        channel_to(writer, batch[i]->operand[1].rank, tag), i == count - 1 ? "]" : "");
             }
-            for (int end = 0; end < 2; ++end) {
-                fprintf(writer->block->out, end == 0 ? ", \"src_buff\": [" : "], \"dst_buff\": [");
+            for (int operand = 0; operand < 2; ++operand) { /* the sources, then the targets */
+                fprintf(writer->block->out, operand == 0 ? ", \"src_buff\": [" : "], \"dst_buff\": [");
                 for (int i = 0; i < count; ++i) {
-                    write_end(writer, batch[i], end, i == 0);
+                    write_operand(writer, batch[i], operand, i == 0);
                 }
             }
             fprintf(writer->block->out, "]}");
@@ -400,34 +406,35 @@ static void count_chunks(const synth_writer_t *writer, int rank, int *inputs, in
 }
 
 /*
- * Writes an object for each of the two lists that is not empty. It has the type of the channels under the key `kind`,
- * and the numbers under the key `ids`.
+ * Writes an object for each of the two lists that is not empty. The object has the type of the channels under the key
+ * `type_key`, and the numbers of the list under the key `numbers_key`.
  */
-static void write_lists(FILE *out, const char *kind, const char *ids, const list_t *list)
+static void write_lists(FILE *out, const char *type_key, const char *numbers_key, const list_t *list)
 {
     bool has_list = false;
 
-    for (int far = 0; far < 2; ++far) {
-        for (int i = 0; i < list[far].count; ++i) {
+    for (int type = 0; type < CHANNEL_TYPES; ++type) {
+        for (int i = 0; i < list[type].count; ++i) {
             if (i == 0) {
-                fprintf(out, "%s{\"%s\": \"%s\", \"%s\": [", has_list ? ", " : "", kind, channel_types[far], ids);
+                fprintf(out, "%s{\"%s\": \"%s\", \"%s\": [", has_list ? ", " : "", type_key, channel_types[type],
+                        numbers_key);
                 has_list = true;
             }
-            fprintf(out, "%s%d", i > 0 ? ", " : "", list[far].value[i]);
+            fprintf(out, "%s%d", i > 0 ? ", " : "", list[type].value[i]);
         }
-        fprintf(out, list[far].count > 0 ? "]}" : "");
+        fprintf(out, list[type].count > 0 ? "]}" : "");
     }
 }
 
 /*
- * Writes one rank of the plan: its blocks with their operations, its channels and its remote buffers. The text of a
- * block is complete only after its stream was flushed. If there are sums, packets count twice in the scratch, as in
- * index_of.
+ * Writes rank `number` of the plan: its blocks with their operations, its channels and its remote buffers. The text of
+ * a block is complete only after its stream was flushed. If there are sums behind packets, each packet counts as two
+ * chunks of the scratch, as in index_of.
  */
 static void write_rank(synth_writer_t *writer, int number, FILE *out)
 {
     rank_t *rank = &writer->ranks[number];
-    int scratch = writer->layout->scratch[number], sums = writer->layout->sums[number], inputs, outputs;
+    int scratch = writer->layout->scratch_chunks[number], sums = writer->layout->sum_chunks[number], inputs, outputs;
 
     fprintf(out, "%s\n    {\"id\": %d, \"threadblocks\": [", number > 0 ? "," : "", number);
     for (int i = 0; i < rank->block_count; ++i) {
@@ -445,10 +452,11 @@ static void write_rank(synth_writer_t *writer, int number, FILE *out)
     write_lists(out, "channel_type", "connected_to", rank->peer);
     fprintf(out, "],\n     \"remote_buffers\": [");
     for (int i = 0; i < rank->remote.count; ++i) {
-        int peer = rank->remote.value[i] / KINDS;
+        int peer = rank->remote.value[i] / BUFFER_TYPES;
 
         fprintf(out, "%s{\"rank\": %d, \"type\": \"%c\", \"access_channel_types\": [\"%s\"]}", i > 0 ? ", " : "", peer,
-                buffers[rank->remote.value[i] % KINDS], channel_types[is_far(writer, number, peer)]);
+                buffers[rank->remote.value[i] % BUFFER_TYPES],
+                channel_types[channel_type_between(writer, number, peer)]);
     }
     count_chunks(writer, number, &inputs, &outputs);
     fprintf(out, "],\n     \"input_chunks\": %d, \"output_chunks\": %d, \"scratch_chunks\": %d, \"semaphores\": []}",
@@ -475,8 +483,8 @@ char *synth_writer_finish(synth_writer_t *writer, const char *name, const synth_
     const synth_layout_t *layout = writer->layout;
     bool has_packets = layout->manner == SYNTH_PACKETS;
     /*
-     * Pipelines on one node use a scratch of fixed size as a ring, and all calls can share it. If a proxy takes part,
-     * it also reads other buffers, which belong to one call.
+     * Pipelines on one node use a scratch of fixed size as a ring, which all calls can share. Between nodes a proxy
+     * also reads other buffers, which belong to one call.
      */
     bool is_ring = layout->manner == SYNTH_PIPELINE && writer->topology->node_count < 2;
     char *text = NULL;

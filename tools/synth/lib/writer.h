@@ -23,7 +23,7 @@ void synth_writer_free(synth_writer_t *writer); /* NULL is allowed */
  * Adds a block, which works on part `instance`, to a rank. Returns its number: 0, 1, ... All blocks have to be added
  * before the first operation.
  */
-int synth_writer_block(synth_writer_t *writer, int rank, int instance);
+int synth_writer_add_block(synth_writer_t *writer, int rank, int instance);
 
 /* Connects two blocks of two ranks by a channel. Two blocks may have one channel for each tag, 0 and 1. */
 void synth_writer_join(synth_writer_t *writer, int rank, int block, int other, int others_block, int tag);
