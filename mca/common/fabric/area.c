@@ -15,13 +15,13 @@
 #define KIB ((uint64_t)1024)
 
 /* The area of the middle size, half of which is for packets. */
-#define MIDDLE_SIZE (256 * KIB)
+#define MIDDLE_BYTES (256 * KIB)
 #define MIDDLE_PACKET_SHARE 2
 
 /* The smallest area: bytes that it may have, units of a packet slot (1 KiB of data, and some), and bytes of a slot. */
-#define SMALL_MAX (96 * KIB)
-#define SMALL_UNITS 80
-#define SMALL_SLOT 64
+#define SMALL_BYTES_MAX (96 * KIB)
+#define SMALL_PACKET_UNITS 80
+#define SMALL_SLOT_BYTES 64
 
 /*
  * The fewest nodes whose areas have places for sparse calls. Between fewer nodes, all calls with packets go directly to
@@ -30,10 +30,13 @@
 #define SPARSE_NODES_MIN 9
 
 /* With a coll_mscclpp_exchange_size or a coll_mscclpp_scratch_size up to this, the area has its full size at once. */
-#define STARTS_FULL_MAX (1024 * KIB)
+#define STARTS_FULL_BYTES_MAX (1024 * KIB)
 
-/* Returns the bytes that an owner sends another node at least: a unit of each block, and the sizes of the blocks. */
-static uint64_t shortest_message(const mscclpp_fabric_t *fabric, mscclpp_dev_pattern_t pattern)
+/*
+ * Returns the minimum number of bytes that an owner sends to another node: one unit of each block, and the sizes of the
+ * blocks.
+ */
+static uint64_t shortest_message_bytes(const mscclpp_fabric_t *fabric, mscclpp_dev_pattern_t pattern)
 {
     const uint64_t blocks =
         MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, (uint64_t)fabric->nodes.largest_node, (uint64_t)fabric->nodes.shards);
@@ -46,19 +49,20 @@ static uint64_t shortest_message(const mscclpp_fabric_t *fabric, mscclpp_dev_pat
  * most, because an owner sends most to another node; MSCCLPP_DEV_COLL_NODES_ROOM is the room of a slot for that. On
  * more nodes it can go in windows, by one block of the grid, and the reduce-scatter needs most of the others.
  */
-static uint64_t shortest_slot(const mscclpp_fabric_t *fabric)
+static uint64_t shortest_slot_bytes(const mscclpp_fabric_t *fabric)
 {
     const uint64_t nodes = (uint64_t)fabric->nodes.count, unit = MSCCLPP_DEV_UNIT;
     const uint64_t slots = MSCCLPP_DEV_NODES_SLOTS(nodes);
     const bool in_windows = MSCCLPP_DEV_COLL_NODES_MAY_WINDOW(MSCCLPP_DEV_ALLTOALL, nodes);
-    const uint64_t room = shortest_message(fabric, in_windows ? MSCCLPP_DEV_REDUCE_SCATTER : MSCCLPP_DEV_ALLTOALL);
+    const uint64_t room =
+        shortest_message_bytes(fabric, in_windows ? MSCCLPP_DEV_REDUCE_SCATTER : MSCCLPP_DEV_ALLTOALL);
     const uint64_t window_bytes =
-        in_windows ? MSCCLPP_DEV_COLL_NODES_WINDOW_PLACES(1) * shortest_message(fabric, MSCCLPP_DEV_ALLTOALL) : 0;
+        in_windows ? MSCCLPP_DEV_COLL_NODES_WINDOW_PLACES(1) * shortest_message_bytes(fabric, MSCCLPP_DEV_ALLTOALL) : 0;
     const uint64_t window_slot = (window_bytes / slots + unit) / unit * unit;
     const uint64_t node_slot = (2 * nodes * room / (nodes + 1) + unit) / unit * unit;
     const uint64_t slot = node_slot > window_slot ? node_slot : window_slot;
 
-    return slot < SMALL_SLOT ? SMALL_SLOT : slot;
+    return slot < SMALL_SLOT_BYTES ? SMALL_SLOT_BYTES : slot;
 }
 
 /*
@@ -79,7 +83,7 @@ static mscclpp_fabric_division_t divide(const mscclpp_fabric_t *fabric, uint64_t
 }
 
 /* Returns the size of the area, in bytes, that has this division. */
-static uint64_t size_of(const mscclpp_fabric_t *fabric, const mscclpp_fabric_division_t *division)
+static uint64_t area_bytes(const mscclpp_fabric_t *fabric, const mscclpp_fabric_division_t *division)
 {
     return MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count) * division->slot_size +
            (MSCCLPP_DEV_NODES_PACKET_SLOTS(fabric->nodes.count) * division->packet_units + division->sparse_units) *
@@ -90,15 +94,17 @@ static uint64_t size_of(const mscclpp_fabric_t *fabric, const mscclpp_fabric_div
  * Divides an area of this size into its parts. Returns false if a larger size is needed: the small size is not small
  * with so many nodes, or the middle size is too small for them.
  */
-static bool divide_as(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size, mscclpp_fabric_division_t *division)
+static bool divide_by_size(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size,
+                           mscclpp_fabric_division_t *division)
 {
     if (size == MSCCLPP_FABRIC_SMALL) {
-        *division = (mscclpp_fabric_division_t){.slot_size = shortest_slot(fabric), .packet_units = SMALL_UNITS};
-        return size_of(fabric, division) <= SMALL_MAX;
+        *division =
+            (mscclpp_fabric_division_t){.slot_size = shortest_slot_bytes(fabric), .packet_units = SMALL_PACKET_UNITS};
+        return area_bytes(fabric, division) <= SMALL_BYTES_MAX;
     }
     if (size == MSCCLPP_FABRIC_MIDDLE) {
-        *division = divide(fabric, MIDDLE_SIZE, MIDDLE_PACKET_SHARE);
-        return division->slot_size >= shortest_slot(fabric) && division->packet_units >= SMALL_UNITS;
+        *division = divide(fabric, MIDDLE_BYTES, MIDDLE_PACKET_SHARE);
+        return division->slot_size >= shortest_slot_bytes(fabric) && division->packet_units >= SMALL_PACKET_UNITS;
     }
     *division = divide(fabric, fabric->config.exchange_size, MSCCLPP_TILES_PACKET_SHARE);
     return true;
@@ -111,10 +117,10 @@ static bool divide_as(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size
 static mscclpp_fabric_size_t find_size(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size,
                                        mscclpp_fabric_division_t *division)
 {
-    if (fabric->config.exchange_size <= STARTS_FULL_MAX || fabric->config.scratch_size <= STARTS_FULL_MAX) {
+    if (fabric->config.exchange_size <= STARTS_FULL_BYTES_MAX || fabric->config.scratch_size <= STARTS_FULL_BYTES_MAX) {
         size = MSCCLPP_FABRIC_FULL;
     }
-    while (!divide_as(fabric, size, division)) {
+    while (!divide_by_size(fabric, size, division)) {
         ++size;
     }
     return size;
@@ -130,7 +136,7 @@ static void set_division(mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size,
     fabric->size = size;
     fabric->division = *division;
     fabric->packets_offset = MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count) * division->slot_size;
-    fabric->area_size = size_of(fabric, division);
+    fabric->area_size = area_bytes(fabric, division);
 }
 
 void mscclpp_fabric_divide_area(mscclpp_fabric_t *fabric)
@@ -197,7 +203,7 @@ void mscclpp_fabric_choose_packet_mover(mscclpp_fabric_t *fabric, bool at_info)
     }
 }
 
-/* An area that is to use_larger a smaller one, and the nodes that this rank is connected with. */
+/* An area that is to replace a smaller one, and the nodes that this rank is connected with. */
 typedef struct {
     mscclpp_fabric_size_t size;
     mscclpp_fabric_division_t division;
@@ -238,9 +244,9 @@ static mscclpp_status_t list_partners(const mscclpp_fabric_t *fabric, larger_t *
 }
 
 /*
- * Makes this rank's larger area, and the cards with its key for the partners. Before that, waits until nothing that
- * this rank has sent is under way, as the peers' smaller areas are not used any more afterwards. If something still is
- * after a second, returns MSCCLPP_ERR_TIMEOUT, unlogged. After an error, drop_larger takes what was made.
+ * Makes this rank's larger area, and the cards with its key for the partners. Before that, waits until all that this
+ * rank has sent has arrived, because the peers' smaller areas are not used afterwards. If data is still under way after
+ * a second, returns MSCCLPP_ERR_TIMEOUT, unlogged. After an error, drop_larger takes what was made.
  */
 static mscclpp_status_t make_larger(mscclpp_fabric_t *fabric, larger_t *larger)
 {
@@ -300,9 +306,9 @@ static mscclpp_status_t attach_larger(mscclpp_fabric_t *fabric, larger_t *larger
 }
 
 /*
- * Gives the growth up, because some rank has failed: lets go of the peers' larger areas. This rank's own stays until
- * the transport is closed, because peers that have attached it let it go only after the vote. They put nothing there.
- * `retired` has room for it, since the team tries each size only once.
+ * Gives the growth up, because some rank has failed: detaches the peers' larger areas. This rank's own larger area
+ * stays until the transport is closed, because peers that have attached it detach it only after the vote. They put
+ * nothing there. `retired` has an entry for it, because the team tries each size only once.
  */
 static void drop_larger(mscclpp_fabric_t *fabric, larger_t *larger)
 {
@@ -339,7 +345,7 @@ static void use_larger(mscclpp_fabric_t *fabric, larger_t *larger)
     fabric->area = larger->area;
     fabric->region = larger->region;
     if ((fabric->linked >> MSCCLPP_FABRIC_ALL & 1) != 0) {
-        mscclpp_fabric_hide_memory(&fabric->area); /* no other rank will attach_larger it */
+        mscclpp_fabric_hide_memory(&fabric->area); /* no other rank will attach it */
     }
 }
 
@@ -355,7 +361,7 @@ mscclpp_status_t mscclpp_fabric_grow(mscclpp_fabric_t *fabric, mscclpp_fabric_si
     if (larger.size <= fabric->size) {
         return MSCCLPP_OK;
     }
-    larger.bytes = size_of(fabric, &larger.division);
+    larger.bytes = area_bytes(fabric, &larger.division);
     if (fabric->is_owner) {
         own_status = make_larger(fabric, &larger);
     }

@@ -140,7 +140,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
  */
 mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                          mscclpp_dev_launch_t *launch, mscclpp_dev_coll_nodes_args_t *args,
-                                         uint64_t tiles, const char *what);
+                                         uint64_t tiles, const char *operation_name);
 
 /* Runs a kernel in which the kernels of all ranks meet. Waits and fails as mscclpp_fabric_run does. */
 mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
@@ -195,7 +195,8 @@ void mscclpp_fabric_leave(mscclpp_fabric_join_t *join);
  * sent. With a stream of the application, queues the kernel there and does not wait.
  */
 mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
-                                           const mscclpp_dev_launch_t *launch, uint64_t bytes, const char *what);
+                                           const mscclpp_dev_launch_t *launch, uint64_t bytes,
+                                           const char *operation_name);
 
 /*
  * Returns the lists of the blocks that this rank sends and receives in the next call of mscclpp_fabric_run_coll. The

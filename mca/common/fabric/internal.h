@@ -18,7 +18,7 @@ typedef struct {
     void *host;           /* the transport's address of it; NULL: there is no memory */
     void *device;         /* the kernels' address of it */
     bool on_device;       /* it is device memory */
-    mscclpp_slab_t *slab; /* that it is a piece of; NULL: it is not shared */
+    mscclpp_slab_t *slab; /* the slab with this memory; NULL: it is not shared */
     bool is_hidden;       /* all peers have mapped it */
     bool is_part;         /* it belongs to other memory, which frees it */
 } mscclpp_fabric_memory_t;
@@ -174,7 +174,7 @@ void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric);
  * Fills in those arguments of a kernel that number the ranks of all nodes. Also copies the lists of blocks if the
  * blocks differ.
  */
-mscclpp_status_t mscclpp_fabric_place(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args);
+mscclpp_status_t mscclpp_fabric_fill_places(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args);
 
 /* fabric/steps.c: fills in the lists of steps of this node. If there are too many nodes for a list, it is empty. */
 void mscclpp_fabric_list_steps(mscclpp_fabric_t *fabric);

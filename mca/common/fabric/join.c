@@ -20,8 +20,8 @@ struct mscclpp_fabric_join {
     mscclpp_fabric_t *fabric;
     mscclpp_transport_t *transport;
     mscclpp_region_t *region;
-    uint32_t *numbers; /* of the channels in the proxy */
-    uint32_t number_count;
+    uint32_t *channel_numbers; /* in the proxy */
+    uint32_t channel_count;
     peer_end_t ends[]; /* by rank of the communicator */
 };
 
@@ -83,8 +83,8 @@ void mscclpp_fabric_leave(mscclpp_fabric_join_t *join)
     ops = join->fabric->ops;
     /* Channels are destroyed first, so that the proxy no longer uses the other parts. */
     mscclpp_fabric_await_delivery(join->fabric);
-    for (uint32_t i = 0; i < join->number_count; ++i) {
-        mscclpp_proxy_channel_destroy(join->fabric->proxy, join->numbers[i]);
+    for (uint32_t i = 0; i < join->channel_count; ++i) {
+        mscclpp_proxy_channel_destroy(join->fabric->proxy, join->channel_numbers[i]);
     }
     for (int rank = 0; rank < join->fabric->group->oob.size; ++rank) {
         if (join->ends[rank].remote != NULL) {
@@ -100,7 +100,7 @@ void mscclpp_fabric_leave(mscclpp_fabric_join_t *join)
     if (join->transport != NULL) {
         ops->destroy(join->transport);
     }
-    free(join->numbers);
+    free(join->channel_numbers);
     free(join);
 }
 
@@ -233,7 +233,7 @@ static mscclpp_status_t create_channels(mscclpp_fabric_join_t *join, const msccl
         if (status == MSCCLPP_OK) {
             /* A kernel that gives up reports this number, which must not look like a rank of this node. */
             channels[i].peer = MSCCLPP_FABRIC_FAR_PEER + (uint32_t)peer;
-            join->numbers[join->number_count++] = channels[i].number;
+            join->channel_numbers[join->channel_count++] = channels[i].number;
         }
     }
     return status;
@@ -276,12 +276,12 @@ mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fab
 
     if (join != NULL) {
         join->fabric = fabric;
-        join->numbers = calloc(params->port_count + 1, sizeof(*join->numbers));
+        join->channel_numbers = calloc(params->port_count + 1, sizeof(*join->channel_numbers));
     }
-    status = mscclpp_agree(oob, NULL,
-                           join == NULL || join->numbers == NULL || longest_of_rank == NULL ? MSCCLPP_ERR_NO_MEMORY
-                                                                                            : MSCCLPP_OK,
-                           "memory to join nodes");
+    status = mscclpp_agree(
+        oob, NULL,
+        join == NULL || join->channel_numbers == NULL || longest_of_rank == NULL ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_OK,
+        "memory to join nodes");
     if (status != MSCCLPP_OK) {
         goto out;
     }
@@ -329,7 +329,7 @@ out:
     }
     if (status == MSCCLPP_OK && own_status == MSCCLPP_OK) {
         *join_p = join;
-    } else if (join != NULL && join->numbers != NULL) {
+    } else if (join != NULL && join->channel_numbers != NULL) {
         mscclpp_fabric_leave(join);
     } else {
         free(join);

@@ -19,7 +19,7 @@ static bool is_in_rounds(const mscclpp_fabric_t *fabric, uint32_t radix, uint32_
 {
     const uint64_t count = (uint64_t)fabric->nodes.count;
     const uint64_t nodes_ahead = (node + count - (uint64_t)fabric->nodes.node) % count;
-    uint64_t digit_value, distance; /* of a digit of distances, as numbers to the base `radix` */
+    uint64_t digit_value, distance; /* a distance is a number to the base `radix`, and has one digit that is not 0 */
 
     for (digit_value = 1; digit_value < count; digit_value *= radix) {
         for (distance = digit_value; distance < digit_value * radix && distance < count; distance += digit_value) {

@@ -65,7 +65,7 @@ static void fill_fixed_part(const mscclpp_nodes_t *nodes, size_t ranks, void *me
 
 /*
  * All lists are one allocation. The blocks at its start are zero until a call copies blocks there
- * (mscclpp_fabric_place). mscclpp_fabric_close_places frees the memory.
+ * (mscclpp_fabric_fill_places). mscclpp_fabric_close_places frees the memory.
  */
 mscclpp_status_t mscclpp_fabric_open_places(mscclpp_fabric_t *fabric)
 {
@@ -105,7 +105,7 @@ void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric)
 
 /*
  * The received blocks follow the sent blocks, as in device memory, so that a single copy transfers both
- * (mscclpp_fabric_place).
+ * (mscclpp_fabric_fill_places).
  */
 mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p,
                                       mscclpp_dev_block_t **recv_p)
@@ -125,7 +125,7 @@ mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_bloc
 }
 
 /* Copies the blocks only if kernels read them, which is so if blocks differ in size. */
-mscclpp_status_t mscclpp_fabric_place(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args)
+mscclpp_status_t mscclpp_fabric_fill_places(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args)
 {
     const size_t ranks = (size_t)fabric->group->oob.size;
     mscclpp_status_t status = MSCCLPP_OK;

@@ -22,17 +22,17 @@ _Static_assert(MSCCLPP_COLL_RADIX_MAX < MSCCLPP_FABRIC_RING && MSCCLPP_FABRIC_RI
 
 /* All fabrics of the process. Progress holds the lock, so that no fabric ends meanwhile. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static mscclpp_fabric_t *list_first;
+static mscclpp_fabric_t *first_fabric;
 
 void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric)
 {
     pthread_mutex_lock(&list_lock);
-    fabric->next = list_first;
-    fabric->link_in_list = &list_first;
+    fabric->next = first_fabric;
+    fabric->link_in_list = &first_fabric;
     if (fabric->next != NULL) {
         fabric->next->link_in_list = &fabric->next;
     }
-    list_first = fabric;
+    first_fabric = fabric;
     pthread_mutex_unlock(&list_lock);
 }
 
@@ -74,10 +74,10 @@ void mscclpp_fabric_progress_all(void)
      * If another thread holds the lock, it serves all fabrics. The check of the list without the lock only saves time:
      * a fabric that is just being added is served next time.
      */
-    if (__atomic_load_n(&list_first, __ATOMIC_RELAXED) == NULL || pthread_mutex_trylock(&list_lock) != 0) {
+    if (__atomic_load_n(&first_fabric, __ATOMIC_RELAXED) == NULL || pthread_mutex_trylock(&list_lock) != 0) {
         return;
     }
-    for (fabric = list_first; fabric != NULL; fabric = fabric->next) {
+    for (fabric = first_fabric; fabric != NULL; fabric = fabric->next) {
         /*
          * A thread in a call makes progress on its own fabric. If such a call begins just now, both threads do, which
          * the proxy's lock allows. Between calls, peers may still wait for answers that only this process can give. A
@@ -270,15 +270,15 @@ static uint64_t count_tiles(const mscclpp_fabric_t *fabric, const mscclpp_choice
 {
     const uint32_t pattern = choice->algo->pattern, nodes = (uint32_t)fabric->nodes.count;
     const uint64_t shards = (uint64_t)fabric->nodes.shards;
-    const uint64_t units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    const uint64_t shard = (units + shards - 1) / shards;
-    const uint64_t most =
+    const uint64_t message_units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    const uint64_t shard_units = (message_units + shards - 1) / shards;
+    const uint64_t largest_tile =
         MSCCLPP_DEV_NODES_TILE(args->bulk_size, choice->nblocks, shards,
                                MSCCLPP_DEV_NODES_ROOM(pattern, nodes, fabric->division.slot_size,
                                                       fabric->halving.kernel.parts, fabric->halving.kernel.places));
-    const uint64_t tile = MSCCLPP_DEV_NODES_EVEN_TILE(shard, choice->nblocks, most);
+    const uint64_t tile_units = MSCCLPP_DEV_NODES_EVEN_TILE(shard_units, choice->nblocks, largest_tile);
 
-    return (shard + tile - 1) / tile;
+    return (shard_units + tile_units - 1) / tile_units;
 }
 
 /*
@@ -322,26 +322,26 @@ static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *ch
  * any more when one begins, and the thread has to look for itself. After an error of the proxy nothing is queued.
  */
 static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
-                                const mscclpp_dev_launch_t *launch, const char *what)
+                                const mscclpp_dev_launch_t *launch, const char *operation_name)
 {
     mscclpp_status_t status =
         fabric->runner->is_recording
             ? mscclpp_proxy_watch(fabric->proxy)
             : mscclpp_proxy_begin_launch(fabric->proxy, fabric->runner->launches + 1, launch->nblocks);
 
-    return status == MSCCLPP_OK ? mscclpp_runner_launch(fabric->runner, stream, launch, what) : status;
+    return status == MSCCLPP_OK ? mscclpp_runner_launch(fabric->runner, stream, launch, operation_name) : status;
 }
 
 /*
- * Waits until the kernel has ended and the network has taken its data. `what` names the call, and `bytes` is its
- * size, both for log lines about late ranks. Sets `in_call`, which the caller must clear, also after an error. After an
+ * Waits until the kernel has ended and the network has taken its data. `operation_name` and `bytes`, the size of the
+ * call, are for log lines about late ranks. Sets `in_call`, which the caller must clear, also after an error. After an
  * error, the caller also stops the proxy, which drops the data that has not been sent.
  *
  * A call in a fiber gets the proxy's thread, because the application may make no progress for a long time. It may also
  * free memory meanwhile, which waits for the kernel, while the kernel would wait for this very thread.
  */
-static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_dev_launch_t *launch, const char *what,
-                                       uint64_t bytes)
+static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_dev_launch_t *launch,
+                                       const char *operation_name, uint64_t bytes)
 {
     mscclpp_status_t status = mscclpp_fiber_inside() ? mscclpp_proxy_start(fabric->proxy) : MSCCLPP_OK;
 
@@ -352,7 +352,7 @@ static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_d
     mscclpp_proxy_begin(fabric->proxy);
     fabric->runner->pump = pump;
     fabric->runner->pump_context = fabric;
-    status = mscclpp_runner_launch(fabric->runner, NULL, launch, what);
+    status = mscclpp_runner_launch(fabric->runner, NULL, launch, operation_name);
     fabric->runner->pump = NULL;
     if (status == MSCCLPP_OK) {
         status = hand_over(fabric, bytes);
@@ -455,7 +455,7 @@ static void note_rounds(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t 
 /* Ranks that own no shard exchange nothing with other nodes, so they only run the kernel. An error breaks the team. */
 mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                          mscclpp_dev_launch_t *launch, mscclpp_dev_coll_nodes_args_t *args,
-                                         uint64_t tiles, const char *what)
+                                         uint64_t tiles, const char *operation_name)
 {
     const mscclpp_dev_args_t common = args->nodes.common;
     /*
@@ -471,7 +471,7 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
     uint32_t node;
 
     if (status == MSCCLPP_OK) {
-        status = mscclpp_fabric_place(fabric, args);
+        status = mscclpp_fabric_fill_places(fabric, args);
     }
     if (status != MSCCLPP_OK) {
         return status;
@@ -480,10 +480,10 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
     note_rounds(fabric, args);
     launch->args = args;
     if (!fabric->is_owner) {
-        return mscclpp_runner_launch(fabric->runner, stream, launch, what);
+        return mscclpp_runner_launch(fabric->runner, stream, launch, operation_name);
     }
     if (stream != NULL) {
-        return enqueue(fabric, stream, launch, what);
+        return enqueue(fabric, stream, launch, operation_name);
     }
     ++fabric->calls;
     fabric->first_flag = tiles == 0 ? (uint32_t)fabric->runner->epochs : 0;
@@ -496,7 +496,7 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
     /* If the owners take turns to send, the flag determines whose turn it is. */
     fabric->carries = !MSCCLPP_DEV_COLL_ROUNDS_BY_ONE(args->pattern, args->prefixes != 0) ||
                       fabric->first_flag % (uint32_t)fabric->nodes.shards == (uint32_t)fabric->nodes.rank;
-    status = run_with_proxy(fabric, launch, what, args->largest_block);
+    status = run_with_proxy(fabric, launch, operation_name, args->largest_block);
     if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);
     }
@@ -514,16 +514,17 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
  * is_joined is set, mscclpp_fabric_absent names no ranks. An error breaks the team.
  */
 mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
-                                           const mscclpp_dev_launch_t *launch, uint64_t bytes, const char *what)
+                                           const mscclpp_dev_launch_t *launch, uint64_t bytes,
+                                           const char *operation_name)
 {
     mscclpp_status_t status;
 
     if (stream != NULL) {
-        return enqueue(fabric, stream, launch, what);
+        return enqueue(fabric, stream, launch, operation_name);
     }
     ++fabric->calls;
     fabric->is_joined = true;
-    status = run_with_proxy(fabric, launch, what, bytes);
+    status = run_with_proxy(fabric, launch, operation_name, bytes);
     if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);
     }

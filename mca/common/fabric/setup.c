@@ -10,7 +10,7 @@
 #include "mca/common/oob/vote.h"
 
 /* The objects that every rank needs before transports are tried, as text for messages. */
-#define WHAT_IS_NEEDED "the team of its node, control messages, or memory to join nodes"
+#define NEEDED_OBJECTS "the team of its node, control messages, or memory to join nodes"
 
 /* The alignment, in bytes, of an area that follows the tokens. */
 #define AREA_ALIGN ((uint64_t)4096)
@@ -89,7 +89,7 @@ static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp
  */
 static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops)
 {
-    const uint32_t both = MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
+    const uint32_t device_flags = MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
     const char *wanted = fabric->config.exchange_memory;
     const bool must_be_device = strcmp(wanted, "device") == 0;
     const bool must_be_host = strcmp(wanted, "host") == 0 || fabric->group->any_concurrent;
@@ -97,7 +97,7 @@ static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_t
     uint32_t flags = 0;
     mscclpp_status_t status = create_transport(fabric, ops, ops->place, &flags);
 
-    if (status == MSCCLPP_OK && prefers_device && !fabric->tokens.on_device && (flags & both) == both) {
+    if (status == MSCCLPP_OK && prefers_device && !fabric->tokens.on_device && (flags & device_flags) == device_flags) {
         mscclpp_fabric_close_transport(fabric);
         status = create_transport(fabric, ops, MSCCLPP_PLACE_DEVICE, &flags);
     }
@@ -127,7 +127,7 @@ static void report_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, c
 }
 
 /* Returns the index of a transport in mscclpp_transports. NULL means the first one. */
-static int number_of(const mscclpp_transport_ops_t *ops)
+static int transport_index(const mscclpp_transport_ops_t *ops)
 {
     int number = 0;
 
@@ -161,7 +161,7 @@ static bool user_asks_for_transport(const mscclpp_fabric_t *fabric)
  * Creates the area of slots, unless it was allocated together with the tokens, and the state of kernels. The transport
  * must be open. After an error, mscclpp_fabric_close_transport frees what was made.
  */
-static mscclpp_status_t prepare(mscclpp_fabric_t *fabric)
+static mscclpp_status_t prepare_area(mscclpp_fabric_t *fabric)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
@@ -214,7 +214,7 @@ static mscclpp_status_t open_own_ends(mscclpp_fabric_t *fabric, const mscclpp_tr
         status = mscclpp_fabric_open_places(fabric);
     }
     if (status == MSCCLPP_OK && fabric->is_owner) {
-        status = prepare(fabric);
+        status = prepare_area(fabric);
     }
     return status == MSCCLPP_OK ? mscclpp_fabric_link_open(fabric, links, partners) : status;
 }
@@ -245,7 +245,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, mscclpp_statu
     static bool has_warned;
     const mscclpp_oob_t *oob = &fabric->group->oob;
     mscclpp_vote_t vote;
-    bool warns;
+    bool is_warning;
 
     while ((*next_p = find_allowed(&fabric->config, &fabric->nodes, *next_p)) < mscclpp_transport_count) {
         const mscclpp_transport_ops_t *ops = mscclpp_transports[(*next_p)++];
@@ -258,7 +258,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, mscclpp_statu
             status = mscclpp_vote_give_up(oob, own_status, &vote);
         }
         if (status == MSCCLPP_OK && !vote.none_gave_up) {
-            status = mscclpp_vote_outcome(oob, NULL, &vote, WHAT_IS_NEEDED);
+            status = mscclpp_vote_outcome(oob, NULL, &vote, NEEDED_OBJECTS);
         }
         if (status != MSCCLPP_OK) {
             return status;
@@ -278,9 +278,9 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, mscclpp_statu
                      mscclpp_status_string(MSCCLPP_ERR_NO_DESCRIPTORS));
     }
     /* If the user has named a transport, this is a warning, but only once in a process. */
-    warns =
+    is_warning =
         user_asks_for_transport(fabric) && oob->rank == 0 && !__atomic_exchange_n(&has_warned, true, __ATOMIC_RELAXED);
-    mscclpp_log(warns ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+    mscclpp_log(is_warning ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                 "%s: no inter-node transport that all ranks have (coll_mscclpp_transport is %s, "
                 "coll_mscclpp_exchange_memory %s): device buffers are staged; coll_mscclpp_verbose 2 says why",
                 oob->label, fabric->config.transport, fabric->config.exchange_memory);
@@ -322,7 +322,7 @@ static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric, const mscclpp
 {
     mscclpp_fabric_partners_t partners;
     mscclpp_status_t status;
-    int next = number_of(first);
+    int next = transport_index(first);
 
     memset(&partners, 0, sizeof(partners));
     while ((status = choose_transport(fabric, own_status, &next, &partners)) == MSCCLPP_OK) {
@@ -416,7 +416,7 @@ mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_
                                         const mscclpp_nodes_t *nodes, const mscclpp_fabric_hint_t *hint,
                                         mscclpp_status_t own_status)
 {
-    const int next = number_of(hint != NULL ? hint->transport : NULL);
+    const int next = transport_index(hint != NULL ? hint->transport : NULL);
     mscclpp_vote_t vote;
     mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
 
@@ -429,7 +429,7 @@ mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_
     }
     if (find_allowed(config, nodes, next) < mscclpp_transport_count) {
         status = mscclpp_vote_give_up(oob, own_status, &vote);
-        status = status == MSCCLPP_OK ? mscclpp_vote_outcome(oob, NULL, &vote, WHAT_IS_NEEDED) : status;
+        status = status == MSCCLPP_OK ? mscclpp_vote_outcome(oob, NULL, &vote, NEEDED_OBJECTS) : status;
     }
     return status;
 }

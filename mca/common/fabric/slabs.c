@@ -9,7 +9,10 @@
 /* Pieces begin at multiples of this many bytes, at least a page. */
 #define PIECE_ALIGN ((uint64_t)64 << 10)
 
-/* The most bytes and pieces of a slab, but it has at least one piece. */
+/*
+ * The maximum number of bytes of a slab on the twin and on a GPU, and the maximum number of its pieces. A slab has at
+ * least one piece, however large.
+ */
 #define TWIN_BYTES ((uint64_t)512 << 20)
 #define PINNED_BYTES ((uint64_t)64 << 20)
 #define PIECES_MAX 32u
@@ -21,10 +24,10 @@ struct mscclpp_slab {
     mscclpp_shmseg_t *segment;
     char *device_base; /* the kernels' address of the segment */
     uint64_t size;
-    uint32_t count; /* pieces */
-    uint32_t taken; /* pieces that have been taken so far; the next one has this index */
-    uint32_t given; /* of these, the pieces that have been given back */
-    uint32_t open;  /* pieces that a peer may still have to map */
+    uint32_t piece_count;
+    uint32_t taken_count;    /* pieces that have been taken so far; the next one has this index */
+    uint32_t returned_count; /* of these, the pieces that have been given back */
+    uint32_t unmapped_count; /* pieces that a peer may still have to map */
 };
 
 /* The slabs with a piece in use. The lock is not held while memory is pinned, which may take milliseconds. */
@@ -42,8 +45,8 @@ static mscclpp_slab_t *find_with_room(const mscclpp_gpu_ops_t *gpu, uint64_t siz
     *pieces_p = 0;
     for (slab = slabs; slab != NULL; slab = slab->next) {
         if (slab->gpu == gpu && slab->size == size && pthread_equal(slab->owner, pthread_self())) {
-            *pieces_p += slab->count;
-            if (slab->taken < slab->count) {
+            *pieces_p += slab->piece_count;
+            if (slab->taken_count < slab->piece_count) {
                 return slab;
             }
         }
@@ -52,9 +55,10 @@ static mscclpp_slab_t *find_with_room(const mscclpp_gpu_ops_t *gpu, uint64_t siz
 }
 
 /*
- * Returns how many pieces a new slab gets, where others of its kind have `pieces` pieces. The first one has one piece,
- * since most processes have few communicators. The twin's bytes cost nothing until they are touched. Those of a GPU are
- * pinned, and so are there from the beginning: as many as those slabs have already.
+ * Returns the number of pieces of a new slab, if the slabs of its kind have `pieces` pieces so far. The first slab has
+ * one piece, because most processes have few communicators. On the twin each further slab has the maximum, because
+ * memory costs nothing until it is touched. On a GPU all memory is pinned at once, so a further slab doubles the number
+ * of pieces.
  */
 static uint32_t pieces_of_next(const mscclpp_gpu_ops_t *gpu, uint64_t size, uint64_t pieces)
 {
@@ -87,7 +91,8 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *gpu, const char *labe
     if (slab == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    *slab = (mscclpp_slab_t){.gpu = gpu, .owner = pthread_self(), .size = size, .count = count, .open = count};
+    *slab = (mscclpp_slab_t){
+        .gpu = gpu, .owner = pthread_self(), .size = size, .piece_count = count, .unmapped_count = count};
     status = mscclpp_shmseg_create(count * size, &slab->segment);
     if (status != MSCCLPP_OK) {
         free(slab);
@@ -114,20 +119,20 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *gpu, const char *labe
 mscclpp_status_t mscclpp_slab_take(const mscclpp_gpu_ops_t *gpu, const char *label, uint64_t size,
                                    mscclpp_slab_t **slab_p, void **host_p, void **device_p)
 {
-    const uint64_t piece = (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+    const uint64_t piece_size = (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
     mscclpp_slab_t *slab;
     mscclpp_status_t status;
     uint64_t offset, pieces;
 
     pthread_mutex_lock(&slabs_lock);
-    slab = find_with_room(gpu, piece, &pieces);
+    slab = find_with_room(gpu, piece_size, &pieces);
     if (slab == NULL) {
-        const uint32_t count = pieces_of_next(gpu, piece, pieces);
+        const uint32_t count = pieces_of_next(gpu, piece_size, pieces);
 
         pthread_mutex_unlock(&slabs_lock);
-        status = make_slab(gpu, label, piece, count, &slab);
+        status = make_slab(gpu, label, piece_size, count, &slab);
         if (status == MSCCLPP_ERR_NO_MEMORY && count > 1) {
-            status = make_slab(gpu, label, piece, 1, &slab);
+            status = make_slab(gpu, label, piece_size, 1, &slab);
         }
         if (status != MSCCLPP_OK) {
             return status;
@@ -136,7 +141,7 @@ mscclpp_status_t mscclpp_slab_take(const mscclpp_gpu_ops_t *gpu, const char *lab
         slab->next = slabs;
         slabs = slab;
     }
-    offset = slab->taken++ * piece;
+    offset = slab->taken_count++ * piece_size;
     pthread_mutex_unlock(&slabs_lock);
     *slab_p = slab;
     *host_p = (char *)mscclpp_shmseg_base(slab->segment) + offset;
@@ -144,10 +149,13 @@ mscclpp_status_t mscclpp_slab_take(const mscclpp_gpu_ops_t *gpu, const char *lab
     return MSCCLPP_OK;
 }
 
-/* Counts one open piece less, and hides the memory after the last one. The caller holds the lock. */
+/*
+ * Counts that all peers have mapped a piece, or that it is given back. After the last such piece, hides the memory. The
+ * caller holds the lock.
+ */
 static void close_piece(mscclpp_slab_t *slab)
 {
-    if (--slab->open == 0) {
+    if (--slab->unmapped_count == 0) {
         mscclpp_shmseg_hide(slab->segment);
     }
 }
@@ -169,7 +177,7 @@ void mscclpp_slab_give(mscclpp_slab_t *slab, bool was_hidden)
     if (!was_hidden) {
         close_piece(slab);
     }
-    is_last = ++slab->given == slab->taken;
+    is_last = ++slab->returned_count == slab->taken_count;
     while (is_last && *link != slab) {
         link = &(*link)->next;
     }

@@ -115,7 +115,7 @@ uint64_t mscclpp_fabric_count_signals(const mscclpp_fabric_t *fabric, uint32_t n
                                      .node = (uint32_t)fabric->nodes.node,
                                      .sender = MSCCLPP_DEV_COLL_ALONE(fabric->rounds.pattern) ? fabric->rounds.root
                                                                                               : MSCCLPP_DEV_TREES_NONE};
-    mscclpp_dev_tree_place_t place = fabric->trees;
+    mscclpp_dev_tree_place_t tree_place = fabric->trees;
     uint64_t sum = 0;
     uint32_t block;
 
@@ -124,10 +124,10 @@ uint64_t mscclpp_fabric_count_signals(const mscclpp_fabric_t *fabric, uint32_t n
                                                       (uint32_t)fabric->nodes.node, node);
     }
     for (block = 0; block < blocks && block < tiles; ++block) {
-        place.tree = block % 2;
+        tree_place.tree = block % 2;
         windows.passes = (tiles - block + blocks - 1) / blocks;
         sum += in_windows ? mscclpp_dev_windows_signals(&windows, node)
-                          : mscclpp_dev_trees_signals(&place, node, windows.passes);
+                          : mscclpp_dev_trees_signals(&tree_place, node, windows.passes);
     }
     return sum;
 }

@@ -4,8 +4,9 @@
 #include "mca/common/fabric/internal.h"
 
 /* Seconds from one copy of the tokens in device memory to the next. */
-#define VIEW_PERIOD 0.25
+#define VIEW_SECONDS 0.25
 
+/* Returns the number of bytes of the tokens of all nodes and blocks. */
 static uint64_t tokens_size(const mscclpp_fabric_t *fabric)
 {
     return (uint64_t)MSCCLPP_DEV_NODES_BLOCKS_OF((uint32_t)fabric->nodes.count) * (uint64_t)fabric->nodes.count *
@@ -48,7 +49,7 @@ void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric)
 
 /*
  * Returns the tokens. If they are in device memory, returns the last copy of them that was made in this call. Starts a
- * new copy every VIEW_PERIOD; the first one starts VIEW_PERIOD after the first call of this function. A copy that an
+ * new copy every VIEW_SECONDS; the first one starts VIEW_SECONDS after the first call of this function. A copy that an
  * earlier call has started is ignored, even if it ends only now.
  *
  * Returns NULL if there is no copy yet, or if `may_ask` is false, because then the GPU runtime must not be called.
@@ -73,7 +74,7 @@ static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric, bool may_ask)
         fabric->has_view = fabric->has_view || fabric->is_copying;
         fabric->is_copying = false;
     }
-    if (!fabric->is_copying && now - fabric->viewed_at >= VIEW_PERIOD) {
+    if (!fabric->is_copying && now - fabric->viewed_at >= VIEW_SECONDS) {
         fabric->viewed_at = now;
         fabric->is_copying = mscclpp_copier_add(&fabric->viewer, fabric->gpu, fabric->device, fabric->view,
                                                 fabric->tokens.device, tokens_size(fabric)) == MSCCLPP_OK;
@@ -105,12 +106,14 @@ static uint64_t count_arrived(const mscclpp_fabric_t *fabric, const uint64_t *to
 static bool has_packet_at(const mscclpp_fabric_t *fabric, uint64_t unit)
 {
     const char *packets = (const char *)fabric->area.host + fabric->packets_offset;
-    const uint64_t *word = (const uint64_t *)(const void *)(packets + unit * MSCCLPP_DEV_PACKET_UNIT);
+    const uint64_t *first_word = (const uint64_t *)(const void *)(packets + unit * MSCCLPP_DEV_PACKET_UNIT);
 
-    return (uint32_t)(__atomic_load_n(word, __ATOMIC_RELAXED) >> 32) >= fabric->first_flag;
+    return (uint32_t)(__atomic_load_n(first_word, __ATOMIC_RELAXED) >> 32) >= fabric->first_flag;
 }
 
-/* The same for `unit` units after the start of a set of slots. The call uses one of the two sets, so both are checked.
+/*
+ * Returns true if there is such a packet at `unit` units after the start of a set of slots. The call uses one of the
+ * two sets, so both are checked.
  */
 static bool has_packet(const mscclpp_fabric_t *fabric, uint64_t unit)
 {
@@ -130,8 +133,8 @@ static bool has_packet_from(const mscclpp_fabric_t *fabric, int node)
  * signal does not say which step it belongs to. That node may itself be waiting for another node. Returns 0 if
  * something has arrived for all steps.
  */
-static uint64_t find_in_steps(const mscclpp_fabric_t *fabric, const mscclpp_fabric_steps_t *steps,
-                              const uint64_t *tokens)
+static uint64_t find_absent_in_steps(const mscclpp_fabric_t *fabric, const mscclpp_fabric_steps_t *steps,
+                                     const uint64_t *tokens)
 {
     const uint64_t units = MSCCLPP_DEV_NODES_PACKET_UNITS(MSCCLPP_DEV_NODES_DOUBLING, (uint32_t)fabric->nodes.count,
                                                           fabric->division.packet_units, steps->kernel.slots);
@@ -170,7 +173,7 @@ static bool has_message(const mscclpp_fabric_t *fabric, uint32_t sender, uint32_
  * Returns the sender of the first message of a call in rounds that has not arrived. That sender may itself be waiting
  * for another node. Returns 0 if all messages have arrived.
  */
-static uint64_t find_in_rounds(const mscclpp_fabric_t *fabric)
+static uint64_t find_absent_in_rounds(const mscclpp_fabric_t *fabric)
 {
     const mscclpp_dev_rounds_t *rounds = &fabric->rounds;
     uint32_t round, j;
@@ -189,7 +192,7 @@ static uint64_t find_in_rounds(const mscclpp_fabric_t *fabric)
 }
 
 /* Returns true if some signals of the current call, which is not an all-reduce, have not arrived from a node. */
-static bool owes(const mscclpp_fabric_t *fabric, const uint64_t *tokens, uint32_t node)
+static bool owes_signals(const mscclpp_fabric_t *fabric, const uint64_t *tokens, uint32_t node)
 {
     return count_arrived(fabric, tokens, (int)node) <
            fabric->node[node].exchanges + mscclpp_fabric_count_signals(fabric, node);
@@ -199,13 +202,13 @@ static bool owes(const mscclpp_fabric_t *fabric, const uint64_t *tokens, uint32_
  * Returns the first node that has not come to the meeting at the start of a call over trees or in windows, as far as
  * this node can tell. That node may itself be waiting for another one. Returns 0 if all have come.
  */
-static uint64_t find_in_meeting(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
+static uint64_t find_absent_in_meeting(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
 {
-    const uint32_t count = (uint32_t)fabric->nodes.count, own = (uint32_t)fabric->nodes.node;
+    const uint32_t count = (uint32_t)fabric->nodes.count, own_node = (uint32_t)fabric->nodes.node;
     uint32_t distance;
 
     for (distance = 1; distance < count; distance *= 2) {
-        const uint32_t node = MSCCLPP_DEV_NODES_BEHIND(count, own, distance);
+        const uint32_t node = MSCCLPP_DEV_NODES_BEHIND(count, own_node, distance);
 
         if (count_arrived(fabric, tokens, (int)node) == fabric->node[node].exchanges) {
             return mscclpp_board_add_absent(0, fabric->nodes.owners[node]);
@@ -219,17 +222,17 @@ static uint64_t find_in_meeting(const mscclpp_fabric_t *fabric, const uint64_t *
  * as far as this node can tell; after that meeting, the nodes whose signals have not all arrived. Any of these nodes
  * may itself be waiting for another one.
  */
-static uint64_t find_in_trees(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
+static uint64_t find_absent_in_trees(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
 {
     const uint32_t count = (uint32_t)fabric->nodes.count;
-    uint64_t absent = find_in_meeting(fabric, tokens);
+    uint64_t absent = find_absent_in_meeting(fabric, tokens);
     uint32_t node;
 
     if (absent != 0) {
         return absent;
     }
     for (node = 0; node < count; ++node) {
-        if (owes(fabric, tokens, node)) {
+        if (owes_signals(fabric, tokens, node)) {
             absent = mscclpp_board_add_absent(absent, fabric->nodes.owners[node]);
         }
     }
@@ -240,19 +243,19 @@ static uint64_t find_in_trees(const mscclpp_fabric_t *fabric, const uint64_t *to
  * Returns the previous node of the ring, for a call other than an all-reduce, if it has not sent all of its signals
  * yet. That node may itself be waiting for the node before it. Returns 0 if it has sent all of them.
  */
-static uint64_t find_in_ring(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
+static uint64_t find_absent_in_ring(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
 {
     const uint32_t count = (uint32_t)fabric->nodes.count, own_node = (uint32_t)fabric->nodes.node;
     const uint32_t previous = MSCCLPP_DEV_NODES_BEHIND(count, own_node, 1);
 
-    return owes(fabric, tokens, previous) ? mscclpp_board_add_absent(0, fabric->nodes.owners[previous]) : 0;
+    return owes_signals(fabric, tokens, previous) ? mscclpp_board_add_absent(0, fabric->nodes.owners[previous]) : 0;
 }
 
 /*
  * Returns the sender of the first round whose signals have not all arrived, for a call by halving other than an
  * all-reduce. That node may itself be waiting for another one. Returns 0 if all signals have arrived.
  */
-static uint64_t find_in_halving(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
+static uint64_t find_absent_in_halving(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
 {
     const mscclpp_dev_rounds_t rounds = {.nnodes = (uint32_t)fabric->nodes.count,
                                          .radix = 2,
@@ -263,7 +266,7 @@ static uint64_t find_in_halving(const mscclpp_fabric_t *fabric, const uint64_t *
 
     for (round = 0; round < rounds.rounds; ++round) {
         sender = mscclpp_dev_rounds_before(&rounds, mscclpp_dev_rounds_digit_value(&rounds, round));
-        if (owes(fabric, tokens, sender)) {
+        if (owes_signals(fabric, tokens, sender)) {
             return mscclpp_board_add_absent(0, fabric->nodes.owners[sender]);
         }
     }
@@ -275,19 +278,19 @@ static uint64_t find_in_halving(const mscclpp_fabric_t *fabric, const uint64_t *
  * first one that has not come; after it, the nearest node before this one that has sent nothing yet. Nodes of later
  * windows have sent nothing either, but nobody waits for them yet. Returns 0 if all have sent something.
  */
-static uint64_t find_in_windows(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
+static uint64_t find_absent_in_windows(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
 {
-    const uint32_t count = (uint32_t)fabric->nodes.count, own = (uint32_t)fabric->nodes.node;
+    const uint32_t count = (uint32_t)fabric->nodes.count, own_node = (uint32_t)fabric->nodes.node;
     const uint64_t meetings = fabric->coll_tiles < fabric->coll_blocks ? fabric->coll_tiles : fabric->coll_blocks;
-    uint64_t absent = find_in_meeting(fabric, tokens);
+    uint64_t absent = find_absent_in_meeting(fabric, tokens);
     uint32_t distance;
 
     for (distance = 1; distance < count && absent == 0; ++distance) {
-        const uint32_t node = MSCCLPP_DEV_NODES_BEHIND(count, own, distance);
-        const uint64_t met = mscclpp_dev_trees_meets(count, node, own) ? meetings : 0;
+        const uint32_t node = MSCCLPP_DEV_NODES_BEHIND(count, own_node, distance);
+        const uint64_t meeting_signals = mscclpp_dev_trees_meets(count, node, own_node) ? meetings : 0;
 
-        if (owes(fabric, tokens, node) &&
-            count_arrived(fabric, tokens, (int)node) <= fabric->node[node].exchanges + met) {
+        if (owes_signals(fabric, tokens, node) &&
+            count_arrived(fabric, tokens, (int)node) <= fabric->node[node].exchanges + meeting_signals) {
             absent = mscclpp_board_add_absent(0, fabric->nodes.owners[node]);
         }
     }
@@ -315,22 +318,22 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
         return 0;
     }
     if (uses_packets && fabric->rounds.radix != 0) {
-        return find_in_rounds(fabric);
+        return find_absent_in_rounds(fabric);
     }
     if (fabric->coll_tiles > 0 && fabric->pattern == MSCCLPP_DEV_NODES_RING) {
-        return find_in_ring(fabric, tokens);
+        return find_absent_in_ring(fabric, tokens);
     }
     if (fabric->coll_tiles > 0 && fabric->pattern == MSCCLPP_DEV_NODES_HALVING) {
-        return find_in_halving(fabric, tokens);
+        return find_absent_in_halving(fabric, tokens);
     }
     if (fabric->pattern == MSCCLPP_DEV_NODES_TREES) {
-        return find_in_trees(fabric, tokens);
+        return find_absent_in_trees(fabric, tokens);
     }
     if (fabric->coll_tiles > 0 && fabric->pattern == MSCCLPP_DEV_NODES_WINDOWS) {
-        return find_in_windows(fabric, tokens);
+        return find_absent_in_windows(fabric, tokens);
     }
     if (steps != NULL) {
-        return find_in_steps(fabric, steps, tokens);
+        return find_absent_in_steps(fabric, steps, tokens);
     }
     /* With all other patterns, each node hears from every other one in each call, if only by a signal. */
     for (node = 0; node < fabric->nodes.count; ++node) {

@@ -27,9 +27,9 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
 }
 
 mscclpp_status_t mscclpp_team_fail_call(mscclpp_team_t *team, uint64_t call, const char *collective,
-                                        mscclpp_status_t status, bool told)
+                                        mscclpp_status_t status, bool peer_reports)
 {
-    team->group.peer_failed = team->group.peer_failed || told;
+    team->group.peer_failed = team->group.peer_failed || peer_reports;
     team->group.call = call;
     team->group.collective = collective;
     return mscclpp_team_fail(team, status);

@@ -13,21 +13,21 @@
 #define KIB ((uint64_t)1024)
 
 /* The scratch_size of a scratch of the middle size. With the kernels' state, it takes less than 1 MiB. */
-#define MIDDLE_SIZE (384 * KIB)
+#define MIDDLE_BYTES (384 * KIB)
 
 /*
  * Areas of the smallest scratch, in bytes: half the packet area, and those of other algorithms. The other algorithms
- * use them only if there is no memory for a larger scratch. With more than FIRST_RANKS ranks they would be too small
- * for that, so such a team begins with a scratch of the middle size.
+ * use them only if there is no memory for a larger scratch. With more than FIRST_RANKS_MAX ranks they would be too
+ * small for that, so such a team begins with a scratch of the middle size.
  */
-#define FIRST_HALF (16 * KIB)
+#define FIRST_PACKET_HALF (16 * KIB)
 #define FIRST_BULK (8 * KIB)
 #define FIRST_PUTS (4 * KIB)
-#define FIRST_RANKS 8
+#define FIRST_RANKS_MAX 8
 
 /*
- * The second of these over several nodes, where there are no puts. The shortest tiles of a reduce-scatter of up to
- * FIRST_RANKS ranks on any nodes have room there: at most 116 rows (MSCCLPP_DEV_COLL_NODES_ROWS).
+ * FIRST_BULK over several nodes, where there is no area for puts. The shortest tiles of a reduce-scatter of up to
+ * FIRST_RANKS_MAX ranks on any nodes have room there: at most 116 rows (MSCCLPP_DEV_COLL_NODES_ROWS).
  */
 #define FIRST_BULK_NODES (12 * KIB)
 
@@ -40,6 +40,7 @@ static uint64_t largest_packet_message(const mscclpp_layout_t *layout, int ranks
     return layout->packet_half / (uint64_t)ranks / PACKET_FACTOR;
 }
 
+/* Returns true if the communicator has ranks on other nodes. Known before the team has a fabric. */
 static bool spans_nodes(const mscclpp_team_t *team)
 {
     return team->group.oob.size != team->group.size;
@@ -64,15 +65,15 @@ void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks
 {
     const bool starts_small = scratch_size > KIB * KIB, spans = node_ranks < ranks;
 
-    divide(spans, starts_small ? MIDDLE_SIZE : scratch_size, &team->runner.layout);
+    divide(spans, starts_small ? MIDDLE_BYTES : scratch_size, &team->runner.layout);
     team->full_size = starts_small ? scratch_size : 0;
     team->small_max = starts_small ? largest_packet_message(&team->runner.layout, node_ranks) : 0;
-    if (starts_small && ranks <= FIRST_RANKS) {
+    if (starts_small && ranks <= FIRST_RANKS_MAX) {
         team->middle_max = team->small_max;
         if (spans) {
-            mscclpp_layout_divide_between(&team->runner.layout, FIRST_HALF, FIRST_BULK_NODES);
+            mscclpp_layout_divide_between(&team->runner.layout, FIRST_PACKET_HALF, FIRST_BULK_NODES);
         } else {
-            mscclpp_layout_divide(&team->runner.layout, FIRST_HALF, FIRST_BULK, FIRST_PUTS);
+            mscclpp_layout_divide(&team->runner.layout, FIRST_PACKET_HALF, FIRST_BULK, FIRST_PUTS);
         }
         team->small_max = largest_packet_message(&team->runner.layout, node_ranks);
     }
@@ -91,10 +92,10 @@ void mscclpp_team_note_nodes(mscclpp_team_t *team)
 void mscclpp_team_note_choices(mscclpp_team_t *team)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
-    const bool forced = protocol->algorithm >= 0 && protocol->algorithm == mscclpp_algo_find("oneshot_put");
+    const bool is_forced = protocol->algorithm >= 0 && protocol->algorithm == mscclpp_algo_find("oneshot_put");
 
     team->lacks_puts = team->full_size != 0 && !spans_nodes(team) &&
-                       (forced || protocol->put_max != 0 || protocol->rules.count != 0) &&
+                       (is_forced || protocol->put_max != 0 || protocol->rules.count != 0) &&
                        MSCCLPP_DEV_PUT_CAPACITY(team->runner.layout.put_size, team->group.size) == 0;
 }
 
@@ -117,7 +118,7 @@ bool mscclpp_team_has_middle(const mscclpp_team_t *team, uint64_t bytes)
 void mscclpp_team_describe_grown(const mscclpp_team_t *team, bool to_middle, mscclpp_layout_t *layout,
                                  mscclpp_select_input_t *input)
 {
-    divide(spans_nodes(team), to_middle ? MIDDLE_SIZE : team->full_size, layout);
+    divide(spans_nodes(team), to_middle ? MIDDLE_BYTES : team->full_size, layout);
     input->layout = layout;
     if (team->fabric != NULL) {
         mscclpp_fabric_describe_grown(team->fabric, to_middle ? MSCCLPP_FABRIC_MIDDLE : MSCCLPP_FABRIC_FULL, input);
@@ -130,10 +131,11 @@ void mscclpp_team_describe_grown(const mscclpp_team_t *team, bool to_middle, msc
  */
 static mscclpp_status_t await_closing(mscclpp_team_t *team, uint64_t bytes)
 {
-    uint64_t *mine = &team->group.board[team->group.rank].met;
+    uint64_t *own_meeting = &team->group.board[team->group.rank].met;
 
-    mscclpp_board_store(mine, ++team->group.meetings);
-    return mscclpp_group_wait_words(&team->group, "larger scratch, given up by all", bytes, mine, team->group.meetings);
+    mscclpp_board_store(own_meeting, ++team->group.meetings);
+    return mscclpp_group_wait_words(&team->group, "larger scratch, given up by all", bytes, own_meeting,
+                                    team->group.meetings);
 }
 
 /*
@@ -180,18 +182,19 @@ static void count_uses(mscclpp_team_t *team)
  * 3. All ranks of the node meet, so that no peer maps the memory that is given up.
  * 4. That memory is freed.
  * If any rank fails, all keep the scratch that they have, and do not try again (note_growth). After an error, the
- * memory that is given up stays in team->given_up until the team ends. A queued call keeps the old scratch, so it skips
- * the last two steps.
+ * memory that is given up stays in team->unused_scratch until the team ends. A queued call keeps the old scratch, so it
+ * skips the last two steps.
  */
-mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fully)
+mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool to_full_size)
 {
-    const bool to_middle = !fully && mscclpp_team_has_middle(team, bytes);
+    const bool to_middle = !to_full_size && mscclpp_team_has_middle(team, bytes);
     /*
-     * A lease needs a host that waits for each use (lease.h). So these get memory of their own: teams for queued
-     * operations; and on one node calls that grow fully, whose hosts may not wait.
+     * A lease needs a host that waits for each use (lease.h). So teams for queued operations get memory of their own.
+     * So do calls on one node that grow to the full size at once, because their hosts may not wait.
      */
-    mscclpp_larger_t larger = {.leased = !to_middle && (!fully || team->fabric != NULL) && !team->runner.serves_queue,
-                               .queued = team->runner.serves_queue && team->fabric == NULL,
+    mscclpp_larger_t larger = {.is_leased =
+                                   !to_middle && (!to_full_size || team->fabric != NULL) && !team->runner.serves_queue,
+                               .is_queued = team->runner.serves_queue && team->fabric == NULL,
                                .epochs = team->runner.epochs};
     mscclpp_status_t status, own_status;
     bool all_succeeded = false;
@@ -201,12 +204,12 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
-    if (larger.leased) {
+    if (larger.is_leased) {
         count_uses(team);
     }
-    divide(spans_nodes(team), to_middle ? MIDDLE_SIZE : team->full_size, &larger.layout);
+    divide(spans_nodes(team), to_middle ? MIDDLE_BYTES : team->full_size, &larger.layout);
     own_status = mscclpp_larger_allocate(team, &larger);
-    team->given_up = larger.own; /* kept, because peers may still map it after an error */
+    team->unused_scratch = larger.own_scratch; /* kept, because peers may still map it after an error */
     status = mscclpp_larger_exchange(team, bytes, &larger, &own_status, &all_succeeded);
     if (status != MSCCLPP_OK) {
         mscclpp_larger_close(&larger);
@@ -214,19 +217,19 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
     }
     if (all_succeeded) {
         team->has_older_graphs = mscclpp_runner_is_captured(&team->runner);
-        team->given_up = mscclpp_larger_install(team, &larger);
+        team->unused_scratch = mscclpp_larger_install(team, &larger);
     } else {
         mscclpp_larger_close(&larger);
     }
     note_growth(team, to_middle && all_succeeded);
-    status = larger.queued ? MSCCLPP_OK : await_closing(team, bytes);
+    status = larger.is_queued ? MSCCLPP_OK : await_closing(team, bytes);
     if (status == MSCCLPP_OK && team->fabric != NULL && all_succeeded) {
         status = mscclpp_fabric_grow(team->fabric, to_middle ? MSCCLPP_FABRIC_MIDDLE : MSCCLPP_FABRIC_FULL);
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (larger.leased && !all_succeeded) {
+    if (larger.is_leased && !all_succeeded) {
         mscclpp_lease_leave(team);
     }
     /*
@@ -234,8 +237,8 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
      * queues.
      */
     if (!team->runner.serves_queue) {
-        free_scratch(team, team->given_up);
-        team->given_up = NULL;
+        free_scratch(team, team->unused_scratch);
+        team->unused_scratch = NULL;
     }
     if (!all_succeeded) {
         mscclpp_log(
@@ -249,6 +252,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
     return MSCCLPP_OK;
 }
 
+/* Returns true if the scratch in use is leased, so that the small one is kept. */
 static bool is_leased(const mscclpp_team_t *team)
 {
     return team->kept != NULL && team->kept->scratch != NULL;
@@ -276,7 +280,7 @@ static mscclpp_status_t return_to_small(mscclpp_team_t *team)
     }
     /* Peers may still map the chunk, so it is only stored here, and given back later (mscclpp_larger_exchange). */
     mscclpp_runner_close_peers(runner);
-    team->let_go = runner->scratch;
+    team->lost_chunk = runner->scratch;
     runner->scratch = kept->scratch;
     memcpy(runner->peer_scratch, kept->peer_scratch, sizeof(kept->peer_scratch));
     memcpy(runner->peer_mapping, kept->peer_mapping, sizeof(kept->peer_mapping));
@@ -304,27 +308,28 @@ const mscclpp_layout_t *mscclpp_team_layout(const mscclpp_team_t *team)
 }
 
 /* Returns true if both choices launch the same kernel in the same grid, for the same algorithm. */
-static bool is_same_launch(const mscclpp_choice_t *one, const mscclpp_choice_t *other)
+static bool is_same_launch(const mscclpp_choice_t *first, const mscclpp_choice_t *second)
 {
-    return one->algo == other->algo && one->kernel == other->kernel && one->nblocks == other->nblocks &&
-           one->nthreads == other->nthreads;
+    return first->algo == second->algo && first->kernel == second->kernel && first->nblocks == second->nblocks &&
+           first->nthreads == second->nthreads;
 }
 
 /*
- * With several epochs, the pieces that other nodes expect depend on the layout. Without packets, so do the tiles.
+ * The small scratch is enough only for calls of one epoch that launch the same kernel. With several epochs, the pieces
+ * that other nodes expect depend on the layout. Without packets, the tiles depend on it.
  */
 bool mscclpp_team_needs_lost(const mscclpp_team_t *team, const mscclpp_select_input_t *input,
                              const mscclpp_choice_t *choice)
 {
     mscclpp_select_input_t small_input = *input;
-    mscclpp_choice_t by_small;
+    mscclpp_choice_t small_choice;
 
     if (!team->has_lost) {
         return false;
     }
     small_input.layout = &team->runner.layout;
-    return mscclpp_select_allreduce(&small_input, &by_small) != MSCCLPP_OK || !is_same_launch(&by_small, choice) ||
-           by_small.epochs != 1 || choice->epochs != 1;
+    return mscclpp_select_allreduce(&small_input, &small_choice) != MSCCLPP_OK ||
+           !is_same_launch(&small_choice, choice) || small_choice.epochs != 1 || choice->epochs != 1;
 }
 
 /*
@@ -333,7 +338,7 @@ bool mscclpp_team_needs_lost(const mscclpp_team_t *team, const mscclpp_select_in
  */
 mscclpp_status_t mscclpp_team_reclaim(mscclpp_team_t *team, uint64_t bytes)
 {
-    mscclpp_larger_t larger = {.leased = true, .reclaimed = true, .epochs = team->runner.epochs};
+    mscclpp_larger_t larger = {.is_leased = true, .is_reclaimed = true, .epochs = team->runner.epochs};
     mscclpp_status_t status, own_status;
     bool all_succeeded = false;
 
@@ -345,7 +350,7 @@ mscclpp_status_t mscclpp_team_reclaim(mscclpp_team_t *team, uint64_t bytes)
     }
     larger.layout = team->lost_layout;
     own_status = mscclpp_larger_allocate(team, &larger);
-    team->given_up = larger.own; /* kept, because peers may still map it after an error */
+    team->unused_scratch = larger.own_scratch; /* kept, because peers may still map it after an error */
     status = mscclpp_larger_exchange(team, bytes, &larger, &own_status, &all_succeeded);
     if (status == MSCCLPP_OK && !all_succeeded) {
         const bool peer_failed = own_status == MSCCLPP_OK || own_status == MSCCLPP_ERR_PEER;
@@ -363,7 +368,7 @@ mscclpp_status_t mscclpp_team_reclaim(mscclpp_team_t *team, uint64_t bytes)
         mscclpp_larger_close(&larger);
         return status;
     }
-    team->given_up = mscclpp_larger_install(team, &larger);
+    team->unused_scratch = mscclpp_larger_install(team, &larger);
     team->has_lost = false;
     return MSCCLPP_OK;
 }
@@ -408,8 +413,8 @@ void mscclpp_team_free_scratch(mscclpp_team_t *team)
 {
     mscclpp_lease_leave(team);
     free_scratch(team, team->runner.scratch);
-    free_scratch(team, team->given_up);
-    free_scratch(team, team->let_go);
+    free_scratch(team, team->unused_scratch);
+    free_scratch(team, team->lost_chunk);
     if (team->kept != NULL) {
         free_scratch(team, team->kept->scratch);
     }

@@ -59,14 +59,14 @@ void mscclpp_team_describe_grown(const mscclpp_team_t *team, bool to_middle, msc
                                  mscclpp_select_input_t *input);
 
 /*
- * Grows the scratch for messages of `bytes` bytes, or to its full size if `fully` is set. All ranks call it at the same
- * point of a call, while no operation of the team is in flight. If any rank cannot get the memory, all keep the small
- * scratch, which serves all sizes, though slowly. An error breaks the team.
+ * Grows the scratch for messages of `bytes` bytes, or to its full size if `to_full_size` is set. All ranks call it at
+ * the same point of a call, while no operation of the team is in flight. If any rank cannot get the memory, all keep
+ * the small scratch, which serves all sizes, though slowly. An error breaks the team.
  *
  * A team for queued operations on one node may have operations in flight. Its ranks wait for one another for some
  * seconds at most, and if they do not come, all keep the small scratch.
  */
-mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fully);
+mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool to_full_size);
 
 /*
  * Returns the layout by which algorithms are chosen, which is equal on all nodes: that of the scratch or, if this node

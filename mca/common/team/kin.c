@@ -59,16 +59,17 @@ void mscclpp_kin_join(mscclpp_team_t *team, mscclpp_kin_t *kin)
 }
 
 /* Takes a reference to each kin, so that none is freed before the ranks have agreed on one. */
-void mscclpp_kin_claim(uint64_t key, mscclpp_kin_t *kin[MSCCLPP_KIN_OFFERS])
+void mscclpp_kin_claim(uint64_t key, mscclpp_kin_t *offers[MSCCLPP_KIN_OFFERS])
 {
     int claimed = 0;
 
-    memset(kin, 0, sizeof(kin[0]) * MSCCLPP_KIN_OFFERS);
+    memset(offers, 0, sizeof(offers[0]) * MSCCLPP_KIN_OFFERS);
     pthread_mutex_lock(&kin_lock);
-    for (mscclpp_kin_t *one = first_kin; one != NULL && claimed < MSCCLPP_KIN_OFFERS; one = one->next) {
-        if (one->key == key && !one->is_spoilt) {
-            ++one->references;
-            kin[claimed++] = one;
+    for (mscclpp_kin_t *candidate = first_kin; candidate != NULL && claimed < MSCCLPP_KIN_OFFERS;
+         candidate = candidate->next) {
+        if (candidate->key == key && !candidate->is_spoilt) {
+            ++candidate->references;
+            offers[claimed++] = candidate;
         }
     }
     pthread_mutex_unlock(&kin_lock);

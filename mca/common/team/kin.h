@@ -49,10 +49,10 @@ void mscclpp_kin_found(mscclpp_team_t *team, uint64_t exchange_size, uint64_t ke
 void mscclpp_kin_join(mscclpp_team_t *team, mscclpp_kin_t *kin);
 
 /*
- * Stores in `kin` the kin with this key, the youngest first, each with a reference for the caller. The other elements
- * become NULL.
+ * Stores in `offers` the kin with this key, the youngest first, each with a reference for the caller. The other
+ * elements become NULL.
  */
-void mscclpp_kin_claim(uint64_t key, mscclpp_kin_t *kin[MSCCLPP_KIN_OFFERS]);
+void mscclpp_kin_claim(uint64_t key, mscclpp_kin_t *offers[MSCCLPP_KIN_OFFERS]);
 
 /* Gives up a reference. NULL is allowed. */
 void mscclpp_kin_release(mscclpp_kin_t *kin);

@@ -32,7 +32,7 @@ mscclpp_status_t mscclpp_larger_write_progress(mscclpp_runner_t *runner, char *s
  * Zeroes the words of a chunk that this team counts in. Another team may have counted up the words of barriers and the
  * state of kernels in a chunk; this team counts from 0. Returns when they are cleared.
  */
-static mscclpp_status_t clear_words(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout)
+static mscclpp_status_t clear_counters(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout)
 {
     const uint64_t head = MSCCLPP_DEV_PACKET_OFFSET, state = sizeof(mscclpp_dev_state_t);
     void *zeros = calloc(1, head > state ? head : state);
@@ -71,23 +71,23 @@ mscclpp_status_t mscclpp_larger_allocate(mscclpp_team_t *team, mscclpp_larger_t 
     uint64_t epochs = 0;
     void *memory;
 
-    if ((larger->leased || larger->queued) && team->kept == NULL &&
+    if ((larger->is_leased || larger->is_queued) && team->kept == NULL &&
         (team->kept = calloc(1, sizeof(*team->kept))) == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    if (!larger->leased) {
+    if (!larger->is_leased) {
         status = runner->gpu->device_alloc(runner->device, larger->layout.total, &memory);
-        larger->own = status == MSCCLPP_OK ? memory : NULL;
+        larger->own_scratch = status == MSCCLPP_OK ? memory : NULL;
         return status;
     }
-    status = mscclpp_lease_take(team, larger->layout.total, &larger->own, &epochs);
+    status = mscclpp_lease_take(team, larger->layout.total, &larger->own_scratch, &epochs);
     if (status == MSCCLPP_OK) {
-        status = clear_words(runner, larger->own, &larger->layout);
+        status = clear_counters(runner, larger->own_scratch, &larger->layout);
     }
-    if (!larger->reclaimed) {
+    if (!larger->is_reclaimed) {
         larger->epochs = epochs > larger->epochs ? epochs : larger->epochs;
     } else if (status == MSCCLPP_OK && epochs > larger->epochs) {
-        status = clear_packets(runner, larger->own, &larger->layout);
+        status = clear_packets(runner, larger->own_scratch, &larger->layout);
     }
     return status;
 }
@@ -113,31 +113,31 @@ static mscclpp_status_t map_peers(mscclpp_team_t *team, mscclpp_larger_t *larger
     int rank;
 
     for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
-        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
+        const mscclpp_board_buffers_t *rank_buffers = mscclpp_group_exchanged(&team->group, rank);
 
-        larger->epochs = theirs->epochs > larger->epochs ? theirs->epochs : larger->epochs;
-        if (theirs->exportable == 0) {
+        larger->epochs = rank_buffers->epochs > larger->epochs ? rank_buffers->epochs : larger->epochs;
+        if (rank_buffers->exportable == 0) {
             status = MSCCLPP_ERR_PEER;
         } else if (rank == team->group.rank) {
-            larger->scratch[rank] = larger->own;
-        } else if ((status = mscclpp_mapping_share(team->runner.gpu, team->runner.device, &theirs->out,
+            larger->scratch[rank] = larger->own_scratch;
+        } else if ((status = mscclpp_mapping_share(team->runner.gpu, team->runner.device, &rank_buffers->out,
                                                    &larger->mapping[rank])) == MSCCLPP_OK) {
-            larger->scratch[rank] = (char *)mscclpp_mapping_base(larger->mapping[rank]) + theirs->out.offset;
+            larger->scratch[rank] = (char *)mscclpp_mapping_base(larger->mapping[rank]) + rank_buffers->out.offset;
         }
     }
     return status == MSCCLPP_OK
-               ? mscclpp_larger_write_progress(&team->runner, larger->own, &larger->layout, larger->epochs)
+               ? mscclpp_larger_write_progress(&team->runner, larger->own_scratch, &larger->layout, larger->epochs)
                : status;
 }
 
 /*
  * Votes among all nodes, after the ranks of this node have voted, because the scratch must have one size on all nodes.
- * On entry, *all_p is the result of the vote on this node; on return, it is the result of both votes. Flags continue
- * from the largest number of any node. Returns an error only if the vote itself fails, or if that number cannot be
- * written.
+ * On entry, *all_succeeded_p is the result of the vote on this node; on return, it is the result of both votes. Flags
+ * continue from the largest number of any node. Returns an error only if the vote itself fails, or if that number
+ * cannot be written.
  */
 static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t own_status, mscclpp_larger_t *larger,
-                                         bool *all_p)
+                                         bool *all_succeeded_p)
 {
     mscclpp_vote_t vote;
     mscclpp_status_t status;
@@ -146,14 +146,14 @@ static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t 
         return MSCCLPP_OK;
     }
     status = mscclpp_vote_max(&team->group.oob,
-                              *all_p                     ? MSCCLPP_OK
+                              *all_succeeded_p           ? MSCCLPP_OK
                               : own_status != MSCCLPP_OK ? own_status
                                                          : MSCCLPP_ERR_PEER,
                               larger->epochs, &vote);
-    *all_p = *all_p && status == MSCCLPP_OK && vote.culprit < 0;
-    if (*all_p && vote.max_number > larger->epochs) {
+    *all_succeeded_p = *all_succeeded_p && status == MSCCLPP_OK && vote.culprit < 0;
+    if (*all_succeeded_p && vote.max_number > larger->epochs) {
         larger->epochs = vote.max_number;
-        status = mscclpp_larger_write_progress(&team->runner, larger->own, &larger->layout, larger->epochs);
+        status = mscclpp_larger_write_progress(&team->runner, larger->own_scratch, &larger->layout, larger->epochs);
     }
     return status;
 }
@@ -164,7 +164,7 @@ char *mscclpp_larger_install(mscclpp_team_t *team, const mscclpp_larger_t *large
     mscclpp_team_kept_t *kept = team->kept;
     char *old = runner->scratch;
 
-    if (larger->leased || larger->queued) {
+    if (larger->is_leased || larger->is_queued) {
         kept->scratch = old;
         memcpy(kept->peer_scratch, runner->peer_scratch, sizeof(kept->peer_scratch));
         memcpy(kept->peer_mapping, runner->peer_mapping, sizeof(kept->peer_mapping));
@@ -172,14 +172,14 @@ char *mscclpp_larger_install(mscclpp_team_t *team, const mscclpp_larger_t *large
         kept->full_size = team->full_size;
         kept->small_max = team->small_max;
         kept->middle_max = team->middle_max;
-        if (larger->queued && runner->running == NULL) {
+        if (larger->is_queued && runner->running == NULL) {
             runner->running = ((mscclpp_dev_state_t *)(void *)(old + runner->layout.state_offset))->running;
         }
         old = NULL;
     } else {
         mscclpp_runner_close_peers(runner);
     }
-    runner->scratch = larger->own;
+    runner->scratch = larger->own_scratch;
     memcpy(runner->peer_scratch, larger->scratch, sizeof(runner->peer_scratch));
     memcpy(runner->peer_mapping, larger->mapping, sizeof(runner->peer_mapping));
     runner->layout = larger->layout;
@@ -189,44 +189,47 @@ char *mscclpp_larger_install(mscclpp_team_t *team, const mscclpp_larger_t *large
 }
 
 mscclpp_status_t mscclpp_larger_exchange(mscclpp_team_t *team, uint64_t bytes, mscclpp_larger_t *larger,
-                                         mscclpp_status_t *own_status_p, bool *all_p)
+                                         mscclpp_status_t *own_status_p, bool *all_succeeded_p)
 {
     mscclpp_group_t *group = &team->group;
-    mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(group);
-    const mscclpp_board_args_t call_args = larger->queued ? ~group->call_args : group->call_args;
-    const double deadline = larger->queued ? mscclpp_now() + mscclpp_group_exchange_patience(group) : 0;
-    bool all_met = true;
+    mscclpp_board_buffers_t *own_buffers = mscclpp_group_begin_exchange(group);
+    const mscclpp_board_args_t call_args = larger->is_queued ? ~group->call_args : group->call_args;
+    const double deadline = larger->is_queued ? mscclpp_now() + mscclpp_group_exchange_patience(group) : 0;
+    bool have_all_met = true;
     mscclpp_status_t status;
 
-    *all_p = false;
-    mine->call_args = call_args;
-    mine->in_place = 0;
-    mine->epochs = larger->epochs;
+    *all_succeeded_p = false;
+    own_buffers->call_args = call_args;
+    own_buffers->in_place = 0;
+    own_buffers->epochs = larger->epochs;
     if (*own_status_p == MSCCLPP_OK) {
-        *own_status_p = team->runner.gpu->export_memory(larger->own, &mine->out);
+        *own_status_p = team->runner.gpu->export_memory(larger->own_scratch, &own_buffers->out);
     }
-    mine->exportable = *own_status_p == MSCCLPP_OK;
-    status = larger->queued
-                 ? mscclpp_group_meet_exchange_by_deadline(group, "larger scratch", bytes, deadline, &all_met)
+    own_buffers->exportable = *own_status_p == MSCCLPP_OK;
+    status = larger->is_queued
+                 ? mscclpp_group_meet_exchange_by_deadline(group, "larger scratch", bytes, deadline, &have_all_met)
                  : mscclpp_group_meet_exchange(group, "larger scratch", bytes);
-    if (status != MSCCLPP_OK || !all_met) {
+    if (status != MSCCLPP_OK || !have_all_met) {
         return status;
     }
     /*
      * A rank reaches this point only after it has lost its chunk and closed the mappings of the peers' chunks. So no
      * peer maps this rank's lost chunk any more.
      */
-    (void)mscclpp_lease_give(team, team->let_go);
-    team->let_go = NULL;
-    if (*own_status_p == MSCCLPP_OK && larger->queued && !mscclpp_group_all_pass_args(group, call_args)) {
+    (void)mscclpp_lease_give(team, team->lost_chunk);
+    team->lost_chunk = NULL;
+    if (*own_status_p == MSCCLPP_OK && larger->is_queued && !mscclpp_group_all_pass_args(group, call_args)) {
         *own_status_p = MSCCLPP_ERR_PEER;
     }
     if (*own_status_p == MSCCLPP_OK) {
         *own_status_p = map_peers(team, larger);
     }
-    status = larger->queued ? mscclpp_group_end_exchange_by_deadline(group, "vote on a larger scratch", bytes, deadline,
-                                                                     *own_status_p == MSCCLPP_OK, all_p)
-                            : mscclpp_group_end_exchange(group, "vote on a larger scratch", bytes,
-                                                         *own_status_p == MSCCLPP_OK, all_p);
-    return status == MSCCLPP_OK && !larger->reclaimed ? agree_with_nodes(team, *own_status_p, larger, all_p) : status;
+    status = larger->is_queued
+                 ? mscclpp_group_end_exchange_by_deadline(group, "vote on a larger scratch", bytes, deadline,
+                                                          *own_status_p == MSCCLPP_OK, all_succeeded_p)
+                 : mscclpp_group_end_exchange(group, "vote on a larger scratch", bytes, *own_status_p == MSCCLPP_OK,
+                                              all_succeeded_p);
+    return status == MSCCLPP_OK && !larger->is_reclaimed
+               ? agree_with_nodes(team, *own_status_p, larger, all_succeeded_p)
+               : status;
 }

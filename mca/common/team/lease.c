@@ -12,6 +12,7 @@ enum { PROPOSED, GRANTED, REFUSED };
 #define USE_OF(word_) ((word_) / 4)
 #define STATE_OF(word_) ((word_) % 4)
 
+/* A chunk of device memory that teams lend one another. */
 typedef struct chunk {
     struct chunk *next;
     const mscclpp_gpu_ops_t *gpu;
@@ -20,7 +21,7 @@ typedef struct chunk {
     char *base;
     mscclpp_team_t *holder; /* NULL: the chunk is free */
     bool is_retired;        /* the holder ends */
-    uint64_t since;         /* the holder's use in which it has got the chunk */
+    uint64_t taken_in_use;  /* the holder's use in which it has got the chunk */
     int users;              /* teams whose peers may map the chunk, the holder included */
     uint64_t epochs;        /* flags of packets that are in the chunk are at most this */
 } chunk_t;
@@ -33,14 +34,14 @@ static chunk_t *chunks; /* the one that was taken last is the last one */
  * Returns the word of the board by which a chunk is called back. The word lies in rank 0's line, because one word must
  * decide for all ranks.
  */
-static uint64_t *recall_word(const mscclpp_team_t *team)
+static uint64_t *recall_word_of(const mscclpp_team_t *team)
 {
     return &team->group.board[0].recall;
 }
 
 /*
  * Returns true if all ranks of the team have ended use number `use`, and none of them has begun a later one. Loads in
- * sequentially consistent order, because `recall` relies on one order of these loads and its own store.
+ * sequentially consistent order, because try_recall relies on one order of these loads and its own store.
  */
 static bool is_at_rest(const mscclpp_team_t *team, uint64_t use)
 {
@@ -64,47 +65,47 @@ static bool is_at_rest(const mscclpp_team_t *team, uint64_t use)
  * The caller holds the lock. The holder takes the lock before it gives up its chunk or ends, so it exists as long as
  * this function runs.
  */
-static bool recall(const chunk_t *chunk)
+static bool try_recall(const chunk_t *chunk)
 {
     mscclpp_team_t *team = chunk->holder;
-    uint64_t *word = recall_word(team);
-    uint64_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST), proposal;
+    uint64_t *recall_word = recall_word_of(team);
+    uint64_t current = __atomic_load_n(recall_word, __ATOMIC_SEQ_CST), proposal;
     const uint64_t use = __atomic_load_n(&team->group.board[team->group.rank].lease_ended, __ATOMIC_SEQ_CST);
     /*
-     * Another rank may have recalled the chunks already. A grant up to use `since` was about a chunk that the team had
-     * before.
+     * Another rank may have recalled the chunks already. A grant up to use `taken_in_use` was about a chunk that the
+     * team had before.
      */
-    bool granted = STATE_OF(seen) == GRANTED && USE_OF(seen) > chunk->since;
+    bool is_granted = STATE_OF(current) == GRANTED && USE_OF(current) > chunk->taken_in_use;
 
-    if (!granted) {
+    if (!is_granted) {
         proposal = RECALL_WORD(use + 1, PROPOSED);
         if (!is_at_rest(team, use) ||
-            !__atomic_compare_exchange_n(word, &seen, proposal, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            !__atomic_compare_exchange_n(recall_word, &current, proposal, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
             return false;
         }
         /*
          * A rank that begins the use first writes that to its line, and then reads the word. So either this check sees
          * that the use has begun, or that rank sees the proposal.
          */
-        granted = is_at_rest(team, use);
-        if (!__atomic_compare_exchange_n(word, &proposal, RECALL_WORD(use + 1, granted ? GRANTED : REFUSED), false,
-                                         __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-            granted = STATE_OF(proposal) == GRANTED; /* another rank was first; its word is in `proposal` now */
+        is_granted = is_at_rest(team, use);
+        if (!__atomic_compare_exchange_n(recall_word, &proposal, RECALL_WORD(use + 1, is_granted ? GRANTED : REFUSED),
+                                         false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            is_granted = STATE_OF(proposal) == GRANTED; /* another rank was first; its word is in `proposal` now */
         }
     }
-    return granted && mscclpp_linger_end(&team->runner) == MSCCLPP_OK;
+    return is_granted && mscclpp_linger_end(&team->runner) == MSCCLPP_OK;
 }
 
 /*
  * Makes the team the holder of chunk *link, and moves the chunk to the end of the list. The previous holder, if there
  * is one, still counts as a user until its peers have unmapped the chunk. The caller holds the lock.
  */
-static void hold(chunk_t **link, mscclpp_team_t *team)
+static void give_to(chunk_t **link, mscclpp_team_t *team)
 {
     chunk_t *chunk = *link;
 
     chunk->holder = team;
-    chunk->since = team->uses;
+    chunk->taken_in_use = team->uses;
     ++chunk->users;
     *link = chunk->next;
     chunk->next = NULL;
@@ -130,7 +131,7 @@ static chunk_t *find_chunk(mscclpp_team_t *team, uint64_t size, bool may_recall,
             continue;
         }
         ++*count_p;
-        if (chunk->holder != NULL && (!may_recall || chunk->is_retired || !recall(chunk))) {
+        if (chunk->holder != NULL && (!may_recall || chunk->is_retired || !try_recall(chunk))) {
             continue;
         }
         /*
@@ -140,7 +141,7 @@ static chunk_t *find_chunk(mscclpp_team_t *team, uint64_t size, bool may_recall,
         if (chunk->holder != NULL && chunk->holder->runner.epochs > chunk->epochs) {
             chunk->epochs = chunk->holder->runner.epochs;
         }
-        hold(link, team);
+        give_to(link, team);
         return chunk;
     }
     return NULL;
@@ -170,7 +171,7 @@ static mscclpp_status_t make_chunk(mscclpp_team_t *team, uint64_t size, chunk_t 
     chunk->next = chunks;
     chunks = chunk;
     link = &chunks;
-    hold(link, team);
+    give_to(link, team);
     pthread_mutex_unlock(&lock);
     *chunk_p = chunk;
     return MSCCLPP_OK;
@@ -270,19 +271,20 @@ bool mscclpp_lease_give(const mscclpp_team_t *team, void *memory)
  */
 bool mscclpp_lease_begin(mscclpp_team_t *team)
 {
-    uint64_t *word = recall_word(team), seen;
+    uint64_t *recall_word = recall_word_of(team), current;
 
     /*
-     * First the line, then the word. A rank that recalls the chunks accesses these two in the opposite order (recall).
+     * First the line, then the word. A rank that recalls the chunks accesses these two in the opposite order
+     * (try_recall).
      */
     __atomic_store_n(&team->group.board[team->group.rank].lease_begun, ++team->uses, __ATOMIC_SEQ_CST);
-    seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);
-    if (seen == RECALL_WORD(team->uses, PROPOSED) &&
-        __atomic_compare_exchange_n(word, &seen, RECALL_WORD(team->uses, REFUSED), false, __ATOMIC_SEQ_CST,
+    current = __atomic_load_n(recall_word, __ATOMIC_SEQ_CST);
+    if (current == RECALL_WORD(team->uses, PROPOSED) &&
+        __atomic_compare_exchange_n(recall_word, &current, RECALL_WORD(team->uses, REFUSED), false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_SEQ_CST)) {
         return false;
     }
-    return seen == RECALL_WORD(team->uses, GRANTED); /* the team has already acted on an older grant */
+    return current == RECALL_WORD(team->uses, GRANTED); /* the team has already acted on an older grant */
 }
 
 void mscclpp_lease_end(mscclpp_team_t *team)

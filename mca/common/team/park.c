@@ -16,25 +16,26 @@ static mscclpp_team_t *parked[PARKED_MAX]; /* the first `parked_count` entries a
 static int parked_count;
 
 /* Functions of the oob below: a parked team has nothing to progress, and nothing to check. */
-static void no_progress(void *context)
+static void progress_nothing(void *context)
 {
     (void)context;
 }
 
-static mscclpp_status_t no_trouble(void *context)
+static mscclpp_status_t check_nothing(void *context)
 {
     (void)context;
     return MSCCLPP_OK;
 }
 
 /* The oob of a parked team, which has no communicator. */
-static const mscclpp_oob_t nobody = {
-    .label = "an ended communicator", .size = 1, .progress = no_progress, .check = no_trouble};
+static const mscclpp_oob_t parked_oob = {
+    .label = "an ended communicator", .size = 1, .progress = progress_nothing, .check = check_nothing};
 
 /* The numbers of the digest FNV-1a for 64 bits. */
 #define FNV_BASIS UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME UINT64_C(0x100000001b3)
 
+/* Returns the digest with these bytes added. */
 static uint64_t digest_add(uint64_t digest, const void *bytes, size_t length)
 {
     size_t i;
@@ -135,9 +136,9 @@ bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p)
     }
     mscclpp_runner_give_stream(&team->runner);
     mscclpp_runner_release_mappings(&team->runner, true);
-    team->group.oob = nobody;
+    team->group.oob = parked_oob;
     if (team->group.ctrl != NULL) {
-        mscclpp_ctrl_rebind(team->group.ctrl, &nobody);
+        mscclpp_ctrl_rebind(team->group.ctrl, &parked_oob);
     }
     pthread_mutex_lock(&park_lock);
     if (parked_count == PARKED_MAX) {

@@ -49,7 +49,7 @@ struct mscclpp_team {
     uint64_t uses;             /* number of uses so far; equal on all ranks */
     bool has_lost;             /* of several nodes, this one has lost a leased scratch; equal on its ranks */
     mscclpp_layout_t lost_layout; /* if it has: the layout of that scratch */
-    void *let_go;                 /* a chunk that the team has lost, while peers may still map it; NULL: none */
+    void *lost_chunk;             /* a chunk that the team has lost, while peers may still map it; NULL: none */
 
     mscclpp_fabric_t *fabric; /* NULL: all ranks are on one node */
 
@@ -78,11 +78,11 @@ struct mscclpp_team {
 
     /* Used by team.c after the team has ended. */
     mscclpp_team_t *next_ended;
-    uint64_t reports;    /* number of ended operations that kernels had reported when the team ended; for graphs */
-    char *kept_label;    /* a copy of the label, as the creator of the team frees the label; NULL: none */
-    bool told_late;      /* the log says already that a graph was launched after the end */
-    void *engine_memory; /* the engines' memory, while peers may still map it; NULL: none */
-    void *given_up;      /* unused scratch, while peers may still map it; NULL: none */
+    uint64_t reports;     /* number of ended operations that kernels had reported when the team ended; for graphs */
+    char *kept_label;     /* a copy of the label, as the creator of the team frees the label; NULL: none */
+    bool has_told_late;   /* the log says already that a graph was launched after the end */
+    void *engine_memory;  /* the engines' memory, while peers may still map it; NULL: none */
+    void *unused_scratch; /* kept while peers may still map it; NULL: none */
 };
 
 /* team.c: frees those ended teams whose memory no peer maps any more and no graph uses. */
@@ -97,11 +97,11 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
 /*
  * Marks the team as broken, as mscclpp_team_fail does, for call `call` of a collective that has failed before it
  * reached the team. Peers may still be in the previous call. They complete it unless they have waited in it for long
- * (LATER_FAILURE_SECONDS in group/wait.c), because they are told which call has failed. `told`: another rank has caused
- * the failure and tells all ranks, so this one tells none.
+ * (LATER_FAILURE_SECONDS in group/wait.c), because they are told which call has failed. `peer_reports`: another rank
+ * has caused the failure and tells all ranks, so this one tells none.
  */
 mscclpp_status_t mscclpp_team_fail_call(mscclpp_team_t *team, uint64_t call, const char *collective,
-                                        mscclpp_status_t status, bool told);
+                                        mscclpp_status_t status, bool peer_reports);
 
 /*
  * Logs that a broken team refuses a call of the collective group.collective, and returns what the call returns. Every

@@ -9,11 +9,11 @@
 #include "mca/common/team/plans_image.h"
 
 /* Rooms for chunks up to this size are made for a rounded size. Larger ones are only as large as they have to be. */
-#define ROUND_MAX ((uint64_t)1 << 20)
+#define ROUNDED_CHUNK_MAX ((uint64_t)1 << 20)
 
-/* For queued calls: bytes of the largest message that rooms are made for, and of the most memory that they all take. */
-#define QUEUED_MAX ((uint64_t)1 << 20)
-#define QUEUED_ROOMS ((uint64_t)64 << 20)
+/* For queued calls, in bytes: the largest message that rooms are made for, and the maximum for all rooms together. */
+#define QUEUED_MESSAGE_MAX ((uint64_t)1 << 20)
+#define QUEUED_ROOMS_MAX ((uint64_t)64 << 20)
 #define AREA_ALIGNMENT 256 /* of parts of a room that peers use, bytes */
 
 /*
@@ -36,6 +36,7 @@ static uint64_t max_blocks(const mscclpp_plan_file_t *file)
     return count;
 }
 
+/* Returns the value, rounded up to a multiple of `unit`. */
 static uint64_t round_up(uint64_t value, uint64_t unit)
 {
     return (value + unit - 1) / unit * unit;
@@ -45,14 +46,14 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
  * Returns the size of chunks for which a room is made. It is rounded up, so that rooms are made less often, except if
  * data of one size could be taken for packets of another (`mixes_packets`).
  */
-static uint64_t room_chunk(const mscclpp_plan_file_t *file, uint64_t chunk)
+static uint64_t rounded_chunk(const mscclpp_plan_file_t *file, uint64_t chunk)
 {
     uint64_t rounded = 4096; /* the smallest chunk that a room is made for, bytes */
 
     if (file->mixes_packets) {
         return chunk;
     }
-    while (rounded < chunk && rounded < ROUND_MAX) {
+    while (rounded < chunk && rounded < ROUNDED_CHUNK_MAX) {
         rounded *= 2;
     }
     return round_up(rounded > chunk ? rounded : chunk, file->unit);
@@ -63,7 +64,7 @@ static uint64_t room_chunk(const mscclpp_plan_file_t *file, uint64_t chunk)
  * *local_offset_p: where the last part begins, which only this rank uses; its size, not known here, may differ between
  * ranks.
  */
-static void lay_out(const mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t *local_offset_p)
+static void lay_out_room(const mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t *local_offset_p)
 {
     const mscclpp_plan_file_t *file = plan->file;
     const uint64_t area = room->has_areas ? round_up(max_blocks(file) * file->chunks * room->chunk, AREA_ALIGNMENT) : 0;
@@ -75,7 +76,8 @@ static void lay_out(const mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, 
     *local_offset_p = room->out + area;
 }
 
-static bool is_near(const mscclpp_team_t *team, int rank)
+/* Returns true if the rank of the communicator is on this node. */
+static bool is_on_this_node(const mscclpp_team_t *team, int rank)
 {
     const mscclpp_nodes_t *nodes = team->fabric != NULL ? mscclpp_fabric_nodes(team->fabric) : NULL;
 
@@ -86,28 +88,28 @@ static bool is_near(const mscclpp_team_t *team, int rank)
  * Lowers the plan for this rank, if this has not been done yet, and allocates a room. After an error, room->base is
  * NULL. In any case, plan->args does not match any room until mscclpp_plans_upload.
  */
-static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
-                                 uint64_t *local_offset_p)
+static mscclpp_status_t allocate_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
+                                      uint64_t *local_offset_p)
 {
-    const char *why = NULL;
+    const char *reason = NULL;
     const uint32_t rank = (uint32_t)team->group.oob.rank;
     bool is_far[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_status_t status = MSCCLPP_OK;
 
     for (int i = 0; i < team->group.oob.size; ++i) {
-        is_far[i] = !is_near(team, i);
+        is_far[i] = !is_on_this_node(team, i);
     }
     if (plan->program.starts == NULL) {
-        status = mscclpp_plan_lower(plan->file->plan, rank, is_far, plan->orders, &plan->program, &why);
+        status = mscclpp_plan_lower(plan->file->plan, rank, is_far, plan->orders, &plan->program, &reason);
     }
-    if (why != NULL) {
+    if (reason != NULL) {
         mscclpp_info("%s: rank %d: kernels cannot run %s: %s", team->group.oob.label, (int)rank, plan->file->label,
-                     why);
+                     reason);
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
-    lay_out(plan, room, local_offset_p);
+    lay_out_room(plan, room, local_offset_p);
     room->bytes = *local_offset_p + mscclpp_plans_image_bytes(team, plan);
     status = team->runner.gpu->device_alloc(team->runner.device, room->bytes, (void **)&room->base);
     if (status != MSCCLPP_OK) {
@@ -140,18 +142,18 @@ static mscclpp_status_t map_peers(const mscclpp_team_t *team, mscclpp_plan_room_
     void *base;
 
     for (int i = 0; i < team->group.size && status == MSCCLPP_OK; ++i) {
-        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, i);
+        const mscclpp_board_buffers_t *rank_buffers = mscclpp_group_exchanged(&team->group, i);
         const int rank = team->group.members[i];
 
-        if (theirs->exportable == 0) {
+        if (rank_buffers->exportable == 0) {
             status = MSCCLPP_ERR_PEER;
         } else if (i == team->group.rank) {
             room->peers[rank] = room->base;
         } else {
-            status = mscclpp_mapping_import(team->runner.gpu, team->runner.device, &theirs->out, &base);
+            status = mscclpp_mapping_import(team->runner.gpu, team->runner.device, &rank_buffers->out, &base);
             if (status == MSCCLPP_OK) {
-                room->handles[rank] = theirs->out;
-                room->peers[rank] = (char *)base + theirs->out.offset;
+                room->handles[rank] = rank_buffers->out;
+                room->peers[rank] = (char *)base + rank_buffers->out.offset;
             }
         }
         *owner_p = rank;
@@ -188,7 +190,7 @@ static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *pl
         const mscclpp_plan_channel_t *channel = &this_rank->channels[MSCCLPP_PLAN_PORT][i];
 
         /* Ports to ranks of this node need no connection, because kernels access their memory directly. */
-        ports[i].peer = is_near(team, (int)channel->peer) ? -1 : (int)channel->peer;
+        ports[i].peer = is_on_this_node(team, (int)channel->peer) ? -1 : (int)channel->peer;
         if (channel->pair >= 0) {
             ports[i].token = mscclpp_plan_slot(definition, channel->peer, MSCCLPP_PLAN_PORT, (uint32_t)channel->pair);
         }
@@ -202,9 +204,9 @@ static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *pl
             const uint32_t peer = definition->ranks[rank].channels[MSCCLPP_PLAN_PORT][i].peer;
 
             if (rank == (uint32_t)team->group.oob.rank) {
-                peers[peer] = peers[peer] || !is_near(team, (int)peer);
+                peers[peer] = peers[peer] || !is_on_this_node(team, (int)peer);
             } else if (peer == (uint32_t)team->group.oob.rank) {
-                peers[rank] = peers[rank] || !is_near(team, (int)rank);
+                peers[rank] = peers[rank] || !is_on_this_node(team, (int)rank);
             }
         }
     }
@@ -213,6 +215,7 @@ static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *pl
     return status;
 }
 
+/* Ends the room's connections to other nodes. Does nothing if there are none. */
 static void leave_fabric(mscclpp_plan_room_t *room)
 {
     mscclpp_fabric_leave(room->join);
@@ -225,16 +228,16 @@ static void leave_fabric(mscclpp_plan_room_t *room)
  * Waits until all ranks have come. The ranks of one node meet by words of their board. Nodes share no words, so their
  * ranks vote.
  */
-static mscclpp_status_t meet_ranks(mscclpp_team_t *team, const char *what, uint64_t bytes)
+static mscclpp_status_t meet_ranks(mscclpp_team_t *team, const char *event_name, uint64_t bytes)
 {
-    uint64_t *mine = &team->group.board[team->group.rank].met;
+    uint64_t *own_meeting = &team->group.board[team->group.rank].met;
     mscclpp_vote_t vote;
 
     if (team->fabric != NULL) {
         return mscclpp_vote(&team->group.oob, MSCCLPP_OK, &vote);
     }
-    mscclpp_board_store(mine, ++team->group.meetings);
-    return mscclpp_group_wait_words(&team->group, what, bytes, mine, team->group.meetings);
+    mscclpp_board_store(own_meeting, ++team->group.meetings);
+    return mscclpp_group_wait_words(&team->group, event_name, bytes, own_meeting, team->group.meetings);
 }
 
 /*
@@ -274,7 +277,7 @@ static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool needs
 }
 
 /* Flags that are used up could be taken for those of earlier packets, so the room then needs new memory. */
-static bool is_used_up(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan)
+static bool are_flags_used_up(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan)
 {
     return plan->room.base != NULL && plan->launches >= mscclpp_plans_epoch_limit(team);
 }
@@ -282,12 +285,12 @@ static bool is_used_up(const mscclpp_team_t *team, const mscclpp_team_plan_t *pl
 bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk,
                             bool needs_areas)
 {
-    return has_room(plan, chunk, needs_areas) && !is_used_up(team, plan);
+    return has_room(plan, chunk, needs_areas) && !are_flags_used_up(team, plan);
 }
 
 /*
- * Logs why such calls are served without the plan: because of this rank's failure in `step`, or because a peer has
- * failed. A shortage is a warning, anything else only information.
+ * Logs why calls with such chunks are served without the plan: this rank has failed in `step`, or a peer has failed. A
+ * shortage is logged as a warning, and anything else as information.
  */
 static void report_no_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk,
                            const char *step, int room_owner, mscclpp_status_t own_status)
@@ -306,20 +309,20 @@ static void report_no_room(const mscclpp_team_t *team, const mscclpp_team_plan_t
 }
 
 /*
- * Votes among all nodes. On entry, *all_p is the result of the vote on this node; on return, it is the result of both
- * votes. A rank votes against with its own error or, if only a peer has failed, with MSCCLPP_ERR_PEER. Returns an error
- * only if the vote itself fails.
+ * Votes among all nodes. On entry, *all_succeeded_p is the result of the vote on this node; on return, it is the result
+ * of both votes. A rank votes against with its own error or, if only a peer has failed, with MSCCLPP_ERR_PEER. Returns
+ * an error only if the vote itself fails.
  */
-static mscclpp_status_t vote_of_nodes(mscclpp_team_t *team, mscclpp_status_t own_status, bool *all_p)
+static mscclpp_status_t vote_of_nodes(mscclpp_team_t *team, mscclpp_status_t own_status, bool *all_succeeded_p)
 {
     mscclpp_vote_t vote;
     mscclpp_status_t status = mscclpp_vote(&team->group.oob,
-                                           *all_p                     ? MSCCLPP_OK
+                                           *all_succeeded_p           ? MSCCLPP_OK
                                            : own_status != MSCCLPP_OK ? own_status
                                                                       : MSCCLPP_ERR_PEER,
                                            &vote);
 
-    *all_p = *all_p && status == MSCCLPP_OK && vote.culprit < 0;
+    *all_succeeded_p = *all_succeeded_p && status == MSCCLPP_OK && vote.culprit < 0;
     return status;
 }
 
@@ -338,25 +341,25 @@ typedef struct {
  * Makes a room on all ranks, and lets them vote on it. The result is in `attempt`. Its `room` becomes whichever room
  * the plan does not use. A rank that fails takes part in all exchanges, because the others wait for it there.
  *
- * Returns an error only if an exchange itself fails, which breaks the team. plan->given_up is then the memory that the
- * plan does not use.
+ * Returns an error only if an exchange itself fails, which breaks the team. plan->unused_room is then the memory that
+ * the plan does not use.
  */
 static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, attempt_t *attempt)
 {
-    mscclpp_board_buffers_t *mine;
+    mscclpp_board_buffers_t *own_buffers;
     mscclpp_status_t status;
 
     attempt->step = "allocating";
-    attempt->own_status = allocate(team, plan, &attempt->room, &attempt->local_offset);
-    plan->given_up = attempt->room.base; /* kept, because peers may still map it after an error */
-    mine = mscclpp_group_begin_exchange(&team->group);
-    mine->call_args = team->group.call_args;
-    mine->in_place = 0;
+    attempt->own_status = allocate_room(team, plan, &attempt->room, &attempt->local_offset);
+    plan->unused_room = attempt->room.base; /* kept, because peers may still map it after an error */
+    own_buffers = mscclpp_group_begin_exchange(&team->group);
+    own_buffers->call_args = team->group.call_args;
+    own_buffers->in_place = 0;
     if (attempt->own_status == MSCCLPP_OK) {
         attempt->step = "exporting";
-        attempt->own_status = team->runner.gpu->export_memory(attempt->room.base, &mine->out);
+        attempt->own_status = team->runner.gpu->export_memory(attempt->room.base, &own_buffers->out);
     }
-    mine->exportable = attempt->own_status == MSCCLPP_OK;
+    own_buffers->exportable = attempt->own_status == MSCCLPP_OK;
     status = mscclpp_group_meet_exchange(&team->group, "memory of a plan", attempt->bytes);
     if (status != MSCCLPP_OK) {
         return status;
@@ -373,7 +376,7 @@ static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t 
         attempt->step = "filling";
         attempt->room_owner = -1;
         replace_room(team, plan, &attempt->room, attempt->local_offset, &attempt->own_status);
-        plan->given_up = attempt->room.base; /* whichever of the two rooms the plan does not keep */
+        plan->unused_room = attempt->room.base; /* whichever of the two rooms the plan does not keep */
     }
     if (status == MSCCLPP_OK) {
         status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", attempt->bytes,
@@ -407,14 +410,14 @@ static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_pla
     }
     leave_fabric(&attempt->room);
     close_peers(team, &attempt->room);
-    plan->given_up = attempt->room.base;
+    plan->unused_room = attempt->room.base;
     /* After this, no rank maps any of the memory that is freed below. */
     status = meet_ranks(team, "memory of a plan, given up by all", attempt->bytes);
     if (status != MSCCLPP_OK) {
         return status;
     }
     team->runner.gpu->device_free(team->runner.device, attempt->room.base);
-    plan->given_up = NULL;
+    plan->unused_room = NULL;
     if (!attempt->all_succeeded) {
         team->runner.gpu->device_free(team->runner.device, plan->room.base);
         memset(&plan->room, 0, sizeof(plan->room));
@@ -429,12 +432,12 @@ static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_pla
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk,
                                          bool needs_areas, uint64_t bytes, bool *has_memory_p)
 {
-    const bool flags_used_up = is_used_up(team, plan);
+    const bool is_new_for_flags = are_flags_used_up(team, plan);
     attempt_t attempt = {.bytes = bytes, .room_owner = -1};
     mscclpp_status_t status;
 
     *has_memory_p = true;
-    if (has_room(plan, chunk, needs_areas) && !flags_used_up) {
+    if (has_room(plan, chunk, needs_areas) && !is_new_for_flags) {
         status = chunk == plan->chunk ? MSCCLPP_OK : meet_ranks(team, "chunks of a plan of another size", bytes);
         plan->chunk = chunk;
         return status;
@@ -449,7 +452,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     }
     /* No smaller than the room so far, unless the plan needs a room for exactly this size. */
     attempt.room.chunk =
-        room_chunk(plan->file, chunk > plan->room.chunk || plan->file->mixes_packets ? chunk : plan->room.chunk);
+        rounded_chunk(plan->file, chunk > plan->room.chunk || plan->file->mixes_packets ? chunk : plan->room.chunk);
     attempt.room.has_areas = needs_areas || plan->room.has_areas;
     status = exchange_room(team, plan, &attempt);
     if (status == MSCCLPP_OK) {
@@ -461,7 +464,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     if (attempt.all_succeeded) {
         mscclpp_debug("%s: %s has %llu bytes of memory, for chunks of up to %llu bytes%s", team->group.oob.label,
                       plan->file->label, (unsigned long long)plan->room.bytes, (unsigned long long)plan->room.chunk,
-                      flags_used_up ? ", as its flags are used up" : "");
+                      is_new_for_flags ? ", as its flags are used up" : "");
     } else {
         report_no_room(team, plan, chunk, attempt.step, attempt.room_owner, attempt.own_status);
     }
@@ -471,7 +474,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
 }
 
 /*
- * Makes the rooms of queued calls, up to QUEUED_ROOMS bytes in total, because these calls cannot make them. A plan
+ * Makes the rooms of queued calls, up to QUEUED_ROOMS_MAX bytes in total, because these calls cannot make them. A plan
  * without memory for a room is not an error, and serves no queued calls.
  */
 mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
@@ -484,19 +487,22 @@ mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
     for (int i = 0; i < team->plan_count && status == MSCCLPP_OK; ++i) {
         mscclpp_team_plan_t *plan = &team->plans[i];
         const mscclpp_plan_file_t *file = plan->file;
-        /* There is room for the largest message that the plan is for, but not for more than QUEUED_MAX bytes. */
-        const uint64_t message = file->plan->max_bytes < QUEUED_MAX ? file->plan->max_bytes : QUEUED_MAX;
+        /*
+         * There is room for the largest message that the plan is for, but not for more than QUEUED_MESSAGE_MAX bytes.
+         */
+        const uint64_t message =
+            file->plan->max_bytes < QUEUED_MESSAGE_MAX ? file->plan->max_bytes : QUEUED_MESSAGE_MAX;
         const uint64_t ranks = file->plan->collective == MSCCLPP_PLAN_ALLREDUCE ? 1 : (uint64_t)team->group.oob.size;
         mscclpp_plan_room_t room = {.chunk = round_up(message / ranks / file->chunks + 1, file->unit),
                                     .has_areas = true};
 
-        lay_out(plan, &room, &shared_bytes);
+        lay_out_room(plan, &room, &shared_bytes);
         /* These conditions are equal on all ranks. Plans that programs run by their names are never queued. */
-        if (file->only_by_name || (blocks != 0 && file->blocks > blocks) || shared_bytes > QUEUED_ROOMS - total) {
+        if (file->only_by_name || (blocks != 0 && file->blocks > blocks) || shared_bytes > QUEUED_ROOMS_MAX - total) {
             continue;
         }
         total += shared_bytes;
-        status = mscclpp_plans_make_room(team, plan, room.chunk, true, QUEUED_MAX, &has_memory);
+        status = mscclpp_plans_make_room(team, plan, room.chunk, true, QUEUED_MESSAGE_MAX, &has_memory);
     }
     return status;
 }
@@ -534,7 +540,7 @@ void mscclpp_plans_free(mscclpp_team_t *team)
 {
     for (int i = 0; i < team->plan_count; ++i) {
         team->runner.gpu->device_free(team->runner.device, team->plans[i].room.base);
-        team->runner.gpu->device_free(team->runner.device, team->plans[i].given_up);
+        team->runner.gpu->device_free(team->runner.device, team->plans[i].unused_room);
         mscclpp_plan_program_destroy(&team->plans[i].program);
     }
     free(team->plans);

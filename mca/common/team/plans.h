@@ -38,7 +38,7 @@ struct mscclpp_team_plan {
     bool orders;                  /* the packets of the plan must order other stores; equal on all ranks */
     bool replayed;                /* a graph repeats launches, which the host does not see */
     uint64_t refused;             /* the smallest chunk for which there was no memory; equal on all ranks */
-    char *given_up;               /* memory of a room that is no longer used, kept while peers may still map it */
+    char *unused_room;            /* memory of a room that is no longer used, kept while peers may still map it */
     mscclpp_dev_plan_args_t args; /* arguments that do not depend on the call */
     const mscclpp_dev_plan_args_t *lasting; /* a copy of `args` in the room */
 };

@@ -24,13 +24,13 @@ mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan)
 uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, mscclpp_plan_buffer_t buffer)
 {
     const mscclpp_plan_t *definition = plan->file->plan;
-    const bool input = buffer == MSCCLPP_PLAN_INPUT;
+    const bool is_input = buffer == MSCCLPP_PLAN_INPUT;
 
     if (plan->file->only_by_name) {
         return definition->ranks[team->group.oob.rank].chunks[buffer];
     }
     return definition->collective == MSCCLPP_PLAN_ALLTOALL ||
-                   definition->collective == (input ? MSCCLPP_PLAN_REDUCESCATTER : MSCCLPP_PLAN_ALLGATHER)
+                   definition->collective == (is_input ? MSCCLPP_PLAN_REDUCESCATTER : MSCCLPP_PLAN_ALLGATHER)
                ? definition->rank_count
                : 1;
 }
@@ -84,7 +84,7 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
     mscclpp_team_plan_t *best = NULL;
     const uint32_t nodes = team->fabric != NULL ? (uint32_t)mscclpp_fabric_nodes(team->fabric)->count : 1;
     int64_t algorithm = 0; /* what the rule names: an algorithm, or a plan by its number */
-    bool has_rule, best_fits = false;
+    bool has_rule, is_best_in_range = false;
 
     if (team->plan_count == 0 || is_for_parameters(protocol, query->coll)) {
         return NULL;
@@ -94,18 +94,18 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
     for (int i = 0; i < team->plan_count; ++i) {
         mscclpp_team_plan_t *plan = &team->plans[i];
         const mscclpp_plan_t *definition = plan->file->plan;
-        bool fits;
+        bool is_in_range;
 
         if (!serves(plan, query)) {
             continue;
         }
-        fits = message >= definition->min_bytes && message <= definition->max_bytes;
-        if (has_rule ? plan->rule != algorithm || (best != NULL && !fits) : !fits) {
+        is_in_range = message >= definition->min_bytes && message <= definition->max_bytes;
+        if (has_rule ? plan->rule != algorithm || (best != NULL && !is_in_range) : !is_in_range) {
             continue;
         }
-        if (best == NULL || !best_fits || definition->max_bytes < best->file->plan->max_bytes) {
+        if (best == NULL || !is_best_in_range || definition->max_bytes < best->file->plan->max_bytes) {
             best = plan;
-            best_fits = fits;
+            is_best_in_range = is_in_range;
         }
     }
     return best;

@@ -21,21 +21,21 @@
 
 /*
  * On a larger GPU the first team gets half of the quarter, since few applications use more communicators, and large
- * messages need blocks. A team gets `share` if all teams together then have no more than `room`. Both are in 32nds of
+ * messages need blocks. A team gets `share` if all teams together then have no more than `total`. Both are in 32nds of
  * the blocks that can run at once. The ranks use the first pair for which that is so on all of them.
  */
 static const struct {
-    uint32_t share, room;
+    uint32_t share, total;
 } shares[] = {{4, 4}, {2, 6}, {1, 7}, {1, 8}};
 #define SHARES (sizeof(shares) / sizeof(shares[0]))
 
 /* The seconds that queued operations get to end when a team is closed. */
-#define END_TIME 60.0     /* if calls have no deadline */
-#define BEYOND_DEADLINE 2 /* beyond the deadline, if they have one */
+#define END_SECONDS 60.0              /* if calls have no deadline */
+#define END_SECONDS_BEYOND_DEADLINE 2 /* beyond the deadline, if they have one */
 
 /* The seconds that the kernels of a closed team then get to give up. */
-#define LEAVE_TIME 10.0
-#define LEAVE_TIME_FAILED 1.0 /* if one has failed before */
+#define LEAVE_SECONDS 10.0
+#define LEAVE_SECONDS_FAILED 1.0 /* if one has failed before */
 
 /* Threads of the barrier's kernel on a GPU. */
 #define BARRIER_THREADS 64
@@ -48,24 +48,24 @@ static const struct {
 static mscclpp_status_t reserve_blocks(mscclpp_team_t *team, uint32_t *blocks_p)
 {
     mscclpp_admission_t *process = mscclpp_admission_process();
-    const uint32_t limit = team->runner.block_limit, tries = limit >= MANY_BLOCKS ? SHARES : 1;
+    const uint32_t block_limit = team->runner.block_limit, tries = block_limit >= MANY_BLOCKS ? SHARES : 1;
     mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
     mscclpp_vote_t vote;
 
     *blocks_p = 0;
     for (uint32_t i = 0; i < tries && status == MSCCLPP_ERR_NOT_SUPPORTED; ++i) {
-        const uint32_t blocks = limit >= MANY_BLOCKS  ? limit * shares[i].share / 32
-                                : limit >= TEAM_SHARE ? limit / TEAM_SHARE
-                                                      : limit != 0;
-        const uint32_t room =
-            limit >= MANY_BLOCKS ? limit * shares[i].room / 32 : mscclpp_runner_early_blocks(&team->runner);
-        const bool reserved = blocks == 0 || mscclpp_admission_reserve_blocks(process, blocks, room);
+        const uint32_t blocks = block_limit >= MANY_BLOCKS  ? block_limit * shares[i].share / 32
+                                : block_limit >= TEAM_SHARE ? block_limit / TEAM_SHARE
+                                                            : block_limit != 0;
+        const uint32_t reserved_limit = block_limit >= MANY_BLOCKS ? block_limit * shares[i].total / 32
+                                                                   : mscclpp_runner_early_blocks(&team->runner);
+        const bool is_reserved = blocks == 0 || mscclpp_admission_reserve_blocks(process, blocks, reserved_limit);
 
-        if (!reserved && i + 1 == tries) {
+        if (!is_reserved && i + 1 == tries) {
             mscclpp_info("%s: rank %d: no queued operations: other communicators have reserved all of the room",
                          team->group.oob.label, team->group.members[team->group.rank]);
         }
-        status = mscclpp_vote(&team->group.oob, reserved ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED, &vote);
+        status = mscclpp_vote(&team->group.oob, is_reserved ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED, &vote);
         if (status == MSCCLPP_OK && vote.culprit >= 0) {
             /* Only the outcome of the last vote is logged. */
             status = i + 1 < tries
@@ -75,7 +75,7 @@ static mscclpp_status_t reserve_blocks(mscclpp_team_t *team, uint32_t *blocks_p)
         }
         if (status == MSCCLPP_OK) {
             *blocks_p = blocks;
-        } else if (reserved && blocks != 0) {
+        } else if (is_reserved && blocks != 0) {
             mscclpp_admission_release_blocks(process, blocks);
         }
     }
@@ -214,15 +214,15 @@ static bool has_failed(const mscclpp_runner_t *runner)
 static bool await_end(const mscclpp_team_t *team, double seconds)
 {
     const double deadline = mscclpp_now() + seconds;
-    bool ended = team->has_older_graphs;
+    bool has_ended = team->has_older_graphs;
 
-    while (!ended && !(ended = mscclpp_runner_has_ended(&team->runner)) && mscclpp_now() < deadline) {
+    while (!has_ended && !(has_ended = mscclpp_runner_has_ended(&team->runner)) && mscclpp_now() < deadline) {
         const struct timespec pause = {.tv_nsec = 50000};
 
         mscclpp_group_progress(&team->group);
         nanosleep(&pause, NULL);
     }
-    return ended;
+    return has_ended;
 }
 
 /*
@@ -238,13 +238,13 @@ void mscclpp_team_close_queue(mscclpp_team_t *team)
         return;
     }
     if (!has_failed(runner) &&
-        !await_end(team, team->group.timeout > 0 ? team->group.timeout + BEYOND_DEADLINE : END_TIME)) {
+        !await_end(team, team->group.timeout > 0 ? team->group.timeout + END_SECONDS_BEYOND_DEADLINE : END_SECONDS)) {
         mscclpp_error("%s: queued operations had not ended when the communicator was freed, and were given up",
                       team->group.oob.label);
     }
     /* From now on kernels give up every wait, so they end soon. */
     __atomic_store_n(&runner->mailbox->abort, 1, __ATOMIC_RELAXED);
-    if (!await_end(team, has_failed(runner) ? LEAVE_TIME_FAILED : LEAVE_TIME)) {
+    if (!await_end(team, has_failed(runner) ? LEAVE_SECONDS_FAILED : LEAVE_SECONDS)) {
         runner->stuck = true;
     }
     if (runner->queue_blocks > 0 && !runner->stuck) { /* a kernel that still runs keeps its blocks */
@@ -297,14 +297,14 @@ static void blame_once(mscclpp_team_t *team, int culprit)
  */
 static int append_blamed(mscclpp_group_t *group, int rank, char *text, size_t size)
 {
-    const int own = group->members[group->rank], first = rank;
+    const int own_rank = group->members[group->rank], first_rank = rank;
     int hops, next;
 
-    for (hops = 0; hops < group->oob.size && rank != own; ++hops) {
+    for (hops = 0; hops < group->oob.size && rank != own_rank; ++hops) {
         const size_t length = strlen(text);
 
         next = mscclpp_group_blamed_by(group, rank);
-        if (next < 0 || next == first) {
+        if (next < 0 || next == first_rank) {
             break;
         }
         snprintf(text + length, size - length, "; rank %d waited for rank %d", rank, next);
@@ -375,21 +375,21 @@ mscclpp_status_t mscclpp_team_find_failure(mscclpp_team_t *team, char *text, siz
 {
     mscclpp_group_t *group = &team->group;
     mscclpp_status_t status = read_mailbox(team, text, size);
-    int first = mscclpp_runner_awaited(&team->runner), culprit;
+    int failed_rank = mscclpp_runner_awaited(&team->runner), culprit;
 
     if (status == MSCCLPP_OK) {
-        status = find_near_failure(group, &first, text, size);
+        status = find_near_failure(group, &failed_rank, text, size);
     }
     if (status == MSCCLPP_OK && group->spans) {
-        status = find_far_failure(group, &first, text, size);
+        status = find_far_failure(group, &failed_rank, text, size);
     }
     if (status == MSCCLPP_OK) {
         return status;
     }
     /* A rank that has failed has told all other ranks. It is reported again only if it waited for a further rank. */
     if (status == MSCCLPP_ERR_TIMEOUT || status == MSCCLPP_ERR_PEER) {
-        culprit = append_blamed(group, first, text, size);
-        blame_once(team, status == MSCCLPP_ERR_TIMEOUT || culprit != first ? culprit : -1);
+        culprit = append_blamed(group, failed_rank, text, size);
+        blame_once(team, status == MSCCLPP_ERR_TIMEOUT || culprit != failed_rank ? culprit : -1);
     }
     return mscclpp_team_fail(team, status);
 }

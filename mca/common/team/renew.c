@@ -8,12 +8,13 @@
 #include "mca/common/gpu/clear.h"
 #include "mca/common/team/parts.h"
 
+/* Waits until all ranks of the node have come to the renewal. */
 static mscclpp_status_t meet_ranks(mscclpp_team_t *team)
 {
-    uint64_t *mine = &team->group.board[team->group.rank].met;
+    uint64_t *own_meeting = &team->group.board[team->group.rank].met;
 
-    mscclpp_board_store(mine, ++team->group.meetings);
-    return mscclpp_group_wait_words(&team->group, "renewal of packet flags", 0, mine, team->group.meetings);
+    mscclpp_board_store(own_meeting, ++team->group.meetings);
+    return mscclpp_group_wait_words(&team->group, "renewal of packet flags", 0, own_meeting, team->group.meetings);
 }
 
 /*

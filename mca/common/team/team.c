@@ -59,8 +59,8 @@ static uint64_t count_reports(const mscclpp_team_t *team)
 /* Logs an error, once, if a graph was launched after the end of the communicator: then kernels have reported since. */
 static void check_late_launches(mscclpp_team_t *team)
 {
-    if (team->runner.mailbox != NULL && !team->told_late && count_reports(team) != team->reports) {
-        team->told_late = true;
+    if (team->runner.mailbox != NULL && !team->has_told_late && count_reports(team) != team->reports) {
+        team->has_told_late = true;
         mscclpp_error("%s: a graph was launched with calls of this communicator, which had been freed; these calls "
                       "did nothing",
                       team->kept_label != NULL ? team->kept_label : "a communicator");

@@ -19,7 +19,7 @@ plant lease-not-refused leases_together "$lease" "$lease" \
     "s/#include <stdlib.h>/&\n#include <time.h>/;s/granted = is_at_rest\(team, use\);/& $pause;/
         s/RECALL_WORD\(team->uses, REFUSED\)/RECALL_WORD(team->uses, PROPOSED)/"
 plant lease-nodes-packets leases_nodes "$larger" "$larger" 's/status = clear_packets\(runner.*\);/(void)clear_packets;/'
-plant lease-nodes-flags leases_nodes "$larger" "$larger" 's/!larger->reclaimed\) \{/true) {/'
+plant lease-nodes-flags leases_nodes "$larger" "$larger" 's/!larger->is_reclaimed\) \{/true) {/'
 plant lease-nodes-agreed leases_nodes "$larger" "$larger" 's/vote.max_number > larger->epochs/false/'
 plant lease-nodes-layout leases_nodes "$grow" "$grow" 's/return team->has_lost \? &team->lost_layout :/return/'
 plant lease-nodes-small leases_nodes "$grow" "$grow" 's/!team->has_lost\) \{/true) {/'

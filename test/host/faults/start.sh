@@ -21,11 +21,11 @@ plant queue-graph-goes-on outlived mca/common/run/launch.c mca/common/run/launch
     's/uint64_t failed = 1;/uint64_t failed = 0;/'
 larger=mca/common/team/larger.c
 plant queue-scratch-given-up queue_grow "$larger" "$larger" \
-    's/if \(larger->leased \|\| larger->queued\) \{/if (larger->leased) {/'
+    's/if \(larger->is_leased \|\| larger->is_queued\) \{/if (larger->is_leased) {/'
 plant queue-grown-for-another queue_grow_kinds "$larger" "$larger" \
-    's/larger->queued \? ~group->call_args : group->call_args/group->call_args/'
+    's/larger->is_queued \? ~group->call_args : group->call_args/group->call_args/'
 plant queue-old-reports-awaited queue_grow mca/common/team/queue.c mca/common/team/queue.c \
-    's/bool ended = team->has_older_graphs/bool ended = false/'
+    's/bool has_ended = team->has_older_graphs/bool has_ended = false/'
 plant queue-old-graph-goes-on queue_grow mca/common/team/team.c mca/common/team/team.c \
     's/if \(kept != NULL && kept->scratch != NULL\)/if (0)/'
 plant queue-start-waits queue_grow mca/common/task/task.c mca/common/task/task.c \
