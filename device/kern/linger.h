@@ -33,10 +33,11 @@
 #include "device/types/linger.h"
 
 /*
- * Takes one word of the bell: stores its payload in the block's own memory, and what it says of the next operation in
- * that operation's arguments. `index` is the word's, MSCCLPP_DEV_BELL_*.
+ * Stores the payload of one word of the bell in the block's own memory. Also sets the arguments of the next operation
+ * that the word tells. `index` is the word's number, MSCCLPP_DEV_BELL_*.
  */
-MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *block_state, uint32_t index, uint32_t payload)
+MSCCLPP_DEV void mscclpp_dev_linger_store_word(mscclpp_dev_linger_block_t *block_state, uint32_t index,
+                                               uint32_t payload)
 {
     if (index <= MSCCLPP_DEV_BELL_BYTES) {
         ((mscclpp_dev_word_t *)&block_state->args)[index] = payload; /* the arguments begin like the bell */
@@ -65,10 +66,10 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
                                            mscclpp_dev_linger_block_t *block_state, uint32_t end_of_lists,
                                            uint64_t number, uint64_t kernel, bool *leave)
 {
-    const uint32_t end = end_of_lists <= MSCCLPP_DEV_BELL_LINE || mscclpp_dev_linger_has_lists(block_state)
-                             ? end_of_lists
-                             : (uint32_t)MSCCLPP_DEV_BELL_LINE;
-    bool is_missing = false, lacks_lists = end < end_of_lists, wants_lists = false;
+    const uint32_t words_end = end_of_lists <= MSCCLPP_DEV_BELL_LINE || mscclpp_dev_linger_has_lists(block_state)
+                                   ? end_of_lists
+                                   : (uint32_t)MSCCLPP_DEV_BELL_LINE;
+    bool is_missing = false, lacks_lists = words_end < end_of_lists, wants_lists = false;
     uint32_t index;
 
     /*
@@ -76,7 +77,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
      * without branches, since each jump may have to fetch code.
      */
     MSCCLPP_DEV_ROLLED
-    for (index = ctx->tid; index < end; index += MSCCLPP_DEV_WARP) {
+    for (index = ctx->tid; index < words_end; index += MSCCLPP_DEV_WARP) {
         const uint64_t word = mscclpp_dev_ld_acquire_sys_u64(&bell[index]);
         const bool is_new = (uint32_t)(word >> 32) == (uint32_t)number;
 
@@ -85,7 +86,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
         lacks_lists = lacks_lists || (!is_new && index >= MSCCLPP_DEV_BELL_LIST);
         wants_lists = wants_lists || (is_new && index == MSCCLPP_DEV_BELL_CODE && (word & MSCCLPP_DEV_BELL_LISTS) != 0);
         if (is_new && index != MSCCLPP_DEV_BELL_LEAVE) {
-            mscclpp_dev_linger_take(block_state, index, (uint32_t)word);
+            mscclpp_dev_linger_store_word(block_state, index, (uint32_t)word);
         }
     }
     return !mscclpp_dev_warp_or(is_missing) && (!mscclpp_dev_warp_or(wants_lists) || !mscclpp_dev_warp_or(lacks_lists));
@@ -116,7 +117,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, cons
     return !mscclpp_dev_warp_or(!have_ended);
 }
 
-/* Counts the operation that the bell has announced. The one before has ended. Called by thread 0 alone. */
+/* Counts the operation that the bell has announced. The operation before has ended. Called by thread 0 alone. */
 MSCCLPP_DEV void mscclpp_dev_linger_count(mscclpp_dev_linger_block_t *block_state)
 {
     ++block_state->args.launches;
@@ -147,14 +148,14 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_
 {
     const uint32_t code = block_state->words[MSCCLPP_DEV_BELL_CODE];
     const uint32_t word = block_state->words[MSCCLPP_DEV_BELL_COLL];
-    mscclpp_dev_ctx_t self = *ctx;
+    mscclpp_dev_ctx_t first_block_ctx = *ctx;
 
-    self.nblocks = 1;
+    first_block_ctx.nblocks = 1;
     if (MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT) {
-        ctx->failed = mscclpp_dev_linger_serve_brief(&self, &block_state->args, launches, true, whole_block);
+        ctx->failed = mscclpp_dev_linger_serve_brief(&first_block_ctx, &block_state->args, launches, true, whole_block);
     } else {
         ctx->failed = mscclpp_dev_linger_serve_brief_coll(
-            self, &block_state->args, word, &block_state->words[MSCCLPP_DEV_BELL_LIST],
+            first_block_ctx, &block_state->args, word, &block_state->words[MSCCLPP_DEV_BELL_LIST],
             mscclpp_dev_linger_has_lists(block_state), row_shift, launches, whole_block);
     }
     mscclpp_dev_ctx_renew(ctx);
@@ -320,7 +321,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
             block_state->args.epoch = (uint32_t)word;
             block_state->args.rung = 1;
         } else {
-            mscclpp_dev_linger_take(block_state, index, (uint32_t)word);
+            mscclpp_dev_linger_store_word(block_state, index, (uint32_t)word);
         }
     }
     mscclpp_dev_block_sync(ctx);
@@ -331,10 +332,10 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Executes one operation, whose word CODE is `code`, in the blocks that it is for. Other blocks only report its end,
- * and not even that if it is for the first block alone: the host waits for that block's report only then. If a thread
- * fails, sets ctx->failed in it, and block_state->failed, from which all threads of the block learn of it before the
- * next operation.
+ * Executes one operation, whose word CODE is `code`, in the blocks that it is for. Other blocks only report its end. If
+ * it is for the first block alone, they report nothing, because the host then waits for that block's report only. If a
+ * thread fails, sets ctx->failed in it, and block_state->failed. From the latter all threads of the block learn of the
+ * failure before the next operation.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *block_state, uint32_t code)
@@ -344,7 +345,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
     mscclpp_dev_ctx_t op_ctx = *ctx;
 
     op_ctx.nblocks = MSCCLPP_DEV_BELL_BLOCKS(code);
-    limits.allreduce = mscclpp_dev_brief_limit(&block_state->args, op_ctx.nblocks * op_ctx.nthreads);
+    limits.allreduce = mscclpp_dev_brief_max_bytes(&block_state->args, op_ctx.nblocks * op_ctx.nthreads);
     if (op_ctx.block >= op_ctx.nblocks) {
         if (op_ctx.tid == 0 && op_ctx.nblocks > 1) {
             mscclpp_dev_st_release_sys_u64(&block_state->args.mailbox->ended[op_ctx.block],

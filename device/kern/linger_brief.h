@@ -21,7 +21,7 @@
  * Returns the most bytes of an operation that `threads` threads serve with one unit each; 0 if the number of ranks has
  * no code of its own here. All ranks' units fit into the packet area then.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_brief_limit(const mscclpp_dev_args_t *args, uint32_t threads)
+MSCCLPP_DEV uint32_t mscclpp_dev_brief_max_bytes(const mscclpp_dev_args_t *args, uint32_t threads)
 {
     const uint32_t units = threads < args->oneshot_capacity ? threads : args->oneshot_capacity;
 
@@ -57,48 +57,48 @@ MSCCLPP_DEV bool mscclpp_dev_brief_combine_hot(const mscclpp_dev_args_t *args, i
 
 /* Where a thread's packets lie. */
 typedef struct {
-    uint64_t pair;  /* bytes from the first half of a unit's packets to the second half */
-    uint64_t place; /* of a unit from rank 0, bytes from a scratch's start */
-    uint32_t flag;  /* that they carry */
+    uint64_t half_gap; /* bytes from the first half of a unit's packets to the second half */
+    uint64_t offset;   /* of a unit from rank 0, bytes from a scratch's start */
+    uint32_t flag;     /* the flag in the packets */
 } mscclpp_dev_brief_packets_t;
 
 /* Returns the place of a unit from `sender` in the scratch of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_brief_slot(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_packets_t *packets,
                                          uint32_t receiver, uint32_t sender)
 {
-    return args->scratch[receiver] + packets->place + sender * 2 * packets->pair;
+    return args->scratch[receiver] + packets->offset + sender * 2 * packets->half_gap;
 }
 
 /* Units that mscclpp_dev_brief_store_any loads before it combines the first of them. */
 #define MSCCLPP_DEV_BRIEF_BATCH 4
 
 /*
- * Combines the units number `unit` of ranks 0 to `end` - 1, for any type and operation, and stores the result. Reads
- * the packets once more, although the caller has them: passing them would force them out of registers for the hot
- * types, too. `end` is at least 1. `bytes` is the size of the whole result.
+ * Combines the units number `unit` of ranks 0 to `ranks_end` - 1, for any type and operation, and stores the result.
+ * Reads the packets once more, although the caller has them: passing them would force them out of registers for the hot
+ * types, too. `ranks_end` is at least 1. `bytes` is the size of the whole result.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_brief_store_any(const mscclpp_dev_args_t *args,
-                                                     mscclpp_dev_brief_packets_t packets, uint32_t unit, uint32_t end,
-                                                     uint32_t bytes)
+                                                     mscclpp_dev_brief_packets_t packets, uint32_t unit,
+                                                     uint32_t ranks_end, uint32_t bytes)
 {
     const int dtype = (int)args->dtype, op = (int)args->op;
     const char *slots = mscclpp_dev_brief_slot(args, &packets, args->rank, 0);
     mscclpp_dev_acc_t acc;
     uint32_t first, i;
 
-    for (first = 0; first < end; first += MSCCLPP_DEV_BRIEF_BATCH) {
+    for (first = 0; first < ranks_end; first += MSCCLPP_DEV_BRIEF_BATCH) {
         mscclpp_dev_vec_t units[MSCCLPP_DEV_BRIEF_BATCH];
 
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH; ++i) {
             units[i] = mscclpp_dev_vec_zero();
-            if (first + i < end) { /* it has arrived */
-                (void)mscclpp_dev_poll_unit(slots + (first + i) * 2 * packets.pair, packets.pair, &units[i],
+            if (first + i < ranks_end) { /* it has arrived */
+                (void)mscclpp_dev_poll_unit(slots + (first + i) * 2 * packets.half_gap, packets.half_gap, &units[i],
                                             packets.flag, MSCCLPP_DEV_LL16);
             }
         }
         MSCCLPP_DEV_UNROLL
-        for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH && first + i < end; ++i) {
+        for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH && first + i < ranks_end; ++i) {
             if (first + i == 0) {
                 mscclpp_dev_acc_set(&acc, dtype, units[i]);
             } else {
@@ -113,8 +113,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_brief_store_any(const mscclpp_dev_args_t *a
 typedef struct {
     uint64_t launches; /* operations that have ended before it */
     uint32_t flag;     /* the epoch, which its packets carry as their flag */
-    uint32_t stride;   /* number of blocks that share the writing of `progress`; 1: the first block writes all of it */
-    uint32_t threads;  /* that execute it in each block */
+    uint32_t writers;  /* number of blocks that share the writing of `progress`; 1: the first block writes all of it */
+    uint32_t threads;  /* number of threads that execute it in each block */
 } mscclpp_dev_brief_t;
 
 /*
@@ -128,15 +128,15 @@ MSCCLPP_DEV void mscclpp_dev_brief_advance(const mscclpp_dev_ctx_t *ctx, const m
     mscclpp_dev_progress_t after;
     uint32_t block;
 
-    if (brief->stride == 1 && ctx->block != 0) {
+    if (brief->writers == 1 && ctx->block != 0) {
         return;
     }
     after.launches = brief->launches + 1;
     after.epoch = brief->flag;
     after.reserved = 0;
     MSCCLPP_DEV_ROLLED
-    for (block = ctx->block + ctx->tid * brief->stride; block < MSCCLPP_DEV_MAX_BLOCKS;
-         block += brief->threads * brief->stride) {
+    for (block = ctx->block + ctx->tid * brief->writers; block < MSCCLPP_DEV_MAX_BLOCKS;
+         block += brief->threads * brief->writers) {
         progress[block] = after;
     }
 }
@@ -157,7 +157,7 @@ MSCCLPP_DEV bool mscclpp_dev_brief_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_
         late_rank = MSCCLPP_DEV_NOT_LATE;
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < (uint32_t)const_ranks; ++i) {
-            if (!mscclpp_dev_poll_unit(slots + i * 2 * packets->pair, packets->pair, &units[i], packets->flag,
+            if (!mscclpp_dev_poll_unit(slots + i * 2 * packets->half_gap, packets->half_gap, &units[i], packets->flag,
                                        MSCCLPP_DEV_LL16)) {
                 late_rank = i;
             }
@@ -220,7 +220,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
         MSCCLPP_DEV_UNROLL
         for (i = 1; i <= (uint32_t)const_ranks; ++i) { /* to this rank last */
             mscclpp_dev_put_unit(mscclpp_dev_brief_slot(args, &packets, mscclpp_dev_peer(args, i), args->rank),
-                                 packets.pair, value, flag, MSCCLPP_DEV_LL16);
+                                 packets.half_gap, value, flag, MSCCLPP_DEV_LL16);
         }
     }
     mscclpp_dev_warp_meet(); /* in place, no lane stores before all have read the operand */

@@ -38,7 +38,7 @@ typedef struct {
 MSCCLPP_DEV mscclpp_dev_brief_limits_t mscclpp_dev_brief_limits(const mscclpp_dev_args_t *args, uint32_t threads)
 {
     const uint32_t units = threads < args->oneshot_capacity ? threads : args->oneshot_capacity;
-    mscclpp_dev_brief_limits_t limits = {mscclpp_dev_brief_limit(args, threads), 0, 0};
+    mscclpp_dev_brief_limits_t limits = {mscclpp_dev_brief_max_bytes(args, threads), 0, 0};
     uint32_t row_units;
 
     MSCCLPP_DEV_ROLLED
@@ -100,7 +100,7 @@ MSCCLPP_DEV char *mscclpp_dev_brief_coll_slot(const mscclpp_dev_args_t *args, co
 }
 
 /* Returns true if this rank's own block is in the output already. */
-MSCCLPP_DEV bool mscclpp_dev_brief_coll_is_home(const mscclpp_dev_brief_coll_t *coll)
+MSCCLPP_DEV bool mscclpp_dev_brief_coll_is_in_output(const mscclpp_dev_brief_coll_t *coll)
 {
     return MSCCLPP_DEV_BELL_IN_PLACE(coll->word) != 0 && !MSCCLPP_DEV_COMBINES(MSCCLPP_DEV_BELL_PATTERN(coll->word));
 }
@@ -112,32 +112,34 @@ MSCCLPP_DEV bool mscclpp_dev_brief_coll_is_home(const mscclpp_dev_brief_coll_t *
 MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_own_bytes(const mscclpp_dev_args_t *args,
                                                       const mscclpp_dev_brief_coll_t *coll)
 {
-    return mscclpp_dev_brief_coll_is_home(coll) ? 0
-                                                : MSCCLPP_DEV_BELL_BLOCK_BYTES(coll->lists[args->nranks + args->rank]);
+    return mscclpp_dev_brief_coll_is_in_output(coll)
+               ? 0
+               : MSCCLPP_DEV_BELL_BLOCK_BYTES(coll->lists[args->nranks + args->rank]);
 }
 
 /*
- * Returns the block that this rank sends to `peer` or, if `recvs`, the one that it receives from there. Its place is in
- * the input or in the output. `recvs` is a constant.
+ * Returns the block that this rank sends to `peer` or, if `is_received`, the one that it receives from there. Its place
+ * is in the input or in the output. `is_received` is a constant.
  */
 MSCCLPP_DEV mscclpp_dev_brief_block_t mscclpp_dev_brief_coll_block(const mscclpp_dev_args_t *args,
                                                                    const mscclpp_dev_brief_coll_t *coll, uint32_t peer,
-                                                                   bool recvs)
+                                                                   bool is_received)
 {
     const uint32_t pattern = MSCCLPP_DEV_BELL_PATTERN(coll->word), root = MSCCLPP_DEV_BELL_ROOT(coll->word);
-    const uint32_t sender = recvs ? peer : args->rank, receiver = recvs ? args->rank : peer;
+    const uint32_t sender = is_received ? peer : args->rank, receiver = is_received ? args->rank : peer;
     mscclpp_dev_brief_block_t block;
 
     if (coll->lists != NULL) {
-        const uint32_t word = coll->lists[recvs ? args->nranks + peer : peer];
+        const uint32_t word = coll->lists[is_received ? args->nranks + peer : peer];
 
         block.offset = MSCCLPP_DEV_BELL_BLOCK_OFFSET(word);
         block.bytes =
             coll->row == 0 ? mscclpp_dev_brief_coll_own_bytes(args, coll) : MSCCLPP_DEV_BELL_BLOCK_BYTES(word);
         return block;
     }
-    block.offset =
-        (recvs ? MSCCLPP_DEV_COLL_RECVS_MANY(pattern) : MSCCLPP_DEV_COLL_SENDS_MANY(pattern)) ? peer * coll->stride : 0;
+    block.offset = (is_received ? MSCCLPP_DEV_COLL_RECVS_MANY(pattern) : MSCCLPP_DEV_COLL_SENDS_MANY(pattern))
+                       ? peer * coll->stride
+                       : 0;
     block.bytes = MSCCLPP_DEV_COLL_SENDS(pattern, root, sender, receiver) ? (uint32_t)args->bytes : 0;
     return block;
 }
@@ -156,7 +158,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_send_unit(const mscclpp_dev_args_t *args
     if (block.bytes != 0) {
         value = mscclpp_dev_ld_unit((const char *)args->in + block.offset, unit, block.bytes);
     }
-    mscclpp_dev_put_unit(mscclpp_dev_brief_coll_slot(args, coll, peer, args->rank, unit), coll->packets.pair, value,
+    mscclpp_dev_put_unit(mscclpp_dev_brief_coll_slot(args, coll, peer, args->rank, unit), coll->packets.half_gap, value,
                          coll->packets.flag, MSCCLPP_DEV_LL16);
 }
 
@@ -194,7 +196,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const msccl
     const mscclpp_dev_brief_block_t block = mscclpp_dev_brief_coll_block(args, coll, peer, true);
     const uint32_t last_unit = mscclpp_dev_brief_coll_last_unit(block.bytes);
     /* Moves never combine, so it is enough to ask whether the call is in place. */
-    const bool is_home = coll->row == 0 && MSCCLPP_DEV_BELL_IN_PLACE(coll->word) != 0;
+    const bool is_in_output = coll->row == 0 && MSCCLPP_DEV_BELL_IN_PLACE(coll->word) != 0;
     mscclpp_dev_vec_t values[MSCCLPP_DEV_BRIEF_UNITS];
     uint32_t units[MSCCLPP_DEV_BRIEF_UNITS], i;
     mscclpp_dev_wait_t wait = {0, 0};
@@ -212,12 +214,13 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const msccl
         is_late = false;
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < max_units; ++i) {
-            is_late = !mscclpp_dev_poll_unit(mscclpp_dev_brief_coll_slot(args, coll, args->rank, peer, units[i]),
-                                             coll->packets.pair, &values[i], coll->packets.flag, MSCCLPP_DEV_LL16) ||
-                      is_late;
+            is_late =
+                !mscclpp_dev_poll_unit(mscclpp_dev_brief_coll_slot(args, coll, args->rank, peer, units[i]),
+                                       coll->packets.half_gap, &values[i], coll->packets.flag, MSCCLPP_DEV_LL16) ||
+                is_late;
         }
     } while (is_late && mscclpp_dev_wait_turn(ctx, args, &wait, peer));
-    if (ctx->failed || block.bytes == 0 || is_home) {
+    if (ctx->failed || block.bytes == 0 || is_in_output) {
         return;
     }
     MSCCLPP_DEV_UNROLL
@@ -230,7 +233,8 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /* Returns the end of the ranks whose blocks this rank combines: they are those from 0 to this number minus 1. */
-MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_end(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll)
+MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_ranks_end(const mscclpp_dev_args_t *args,
+                                                      const mscclpp_dev_brief_coll_t *coll)
 {
     const uint32_t pattern = MSCCLPP_DEV_BELL_PATTERN(coll->word);
 
@@ -251,7 +255,8 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
     const uint32_t bytes = coll->lists != NULL ? mscclpp_dev_brief_coll_own_bytes(args, coll) : (uint32_t)args->bytes;
     const uint32_t last_unit = mscclpp_dev_brief_coll_last_unit(bytes),
                    unit = ctx->tid < last_unit ? ctx->tid : last_unit;
-    const uint32_t end = mscclpp_dev_brief_coll_end(args, coll), end_of_packets = unit == 0 ? args->nranks : end;
+    const uint32_t ranks_end = mscclpp_dev_brief_coll_ranks_end(args, coll),
+                   senders_end = unit == 0 ? args->nranks : ranks_end;
     const bool is_hot =
         MSCCLPP_DEV_FOLDS && args->dtype == MSCCLPP_DTYPE_FLOAT32 && args->op == (uint32_t)MSCCLPP_OP_SUM;
     const char *slots = mscclpp_dev_brief_coll_slot(args, coll, args->rank, 0, unit);
@@ -265,14 +270,14 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
         return;
     }
     MSCCLPP_DEV_ROLLED
-    for (first = 0; first < end_of_packets && !ctx->failed; first += MSCCLPP_DEV_BRIEF_BATCH) {
+    for (first = 0; first < senders_end && !ctx->failed; first += MSCCLPP_DEV_BRIEF_BATCH) {
         do {
             late_rank = MSCCLPP_DEV_NOT_LATE;
             MSCCLPP_DEV_UNROLL
             for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH; ++i) {
-                if (first + i < end_of_packets &&
-                    !mscclpp_dev_poll_unit(slots + (first + i) * 2 * coll->packets.pair, coll->packets.pair, &units[i],
-                                           coll->packets.flag, MSCCLPP_DEV_LL16)) {
+                if (first + i < senders_end &&
+                    !mscclpp_dev_poll_unit(slots + (first + i) * 2 * coll->packets.half_gap, coll->packets.half_gap,
+                                           &units[i], coll->packets.flag, MSCCLPP_DEV_LL16)) {
                     late_rank = first + i;
                 }
             }
@@ -282,21 +287,21 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
             for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH; ++i) {
                 if (first + i == 0) {
                     mscclpp_dev_acc_set(&acc, MSCCLPP_DTYPE_FLOAT32, units[i]);
-                } else if (first + i < end) {
+                } else if (first + i < ranks_end) {
                     mscclpp_dev_acc_add(&acc, true, MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM, units[i]);
                 }
             }
         }
     }
-    if (ctx->failed || end == 0 || bytes == 0) {
+    if (ctx->failed || ranks_end == 0 || bytes == 0) {
         return;
     }
     if (is_hot) {
         mscclpp_dev_st_unit(args->out, unit, bytes, mscclpp_dev_acc_get(&acc, MSCCLPP_DTYPE_FLOAT32),
                             MSCCLPP_DEV_WHOLE_UNIT);
     } else {
-        packets.place += (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
-        mscclpp_dev_brief_store_any(args, packets, unit, end, bytes);
+        packets.offset += (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
+        mscclpp_dev_brief_store_any(args, packets, unit, ranks_end, bytes);
     }
 }
 

@@ -133,7 +133,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, cons
     const int hot_dtype = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
 
 #define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
-    if (MSCCLPP_DEV_FOLDS && args->nranks == 2 && mscclpp_dev_put_is_plain(args) && hot_dtype == (int)(dtype_) &&      \
+    if (MSCCLPP_DEV_FOLDS && args->nranks == 2 && mscclpp_dev_put_is_aligned(args) && hot_dtype == (int)(dtype_) &&    \
         op == (uint32_t)(op_)) {                                                                                       \
         return mscclpp_dev_linger_put2##dtype_##op_(*ctx, args);                                                       \
     }

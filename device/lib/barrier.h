@@ -25,7 +25,7 @@ MSCCLPP_DEV mscclpp_dev_sync_t *mscclpp_dev_sync_of(const mscclpp_dev_args_t *ar
  */
 MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t count)
 {
-    const mscclpp_dev_sync_t *own_words = mscclpp_dev_sync_of(args, args->rank);
+    const mscclpp_dev_sync_t *own_sync = mscclpp_dev_sync_of(args, args->rank);
     mscclpp_dev_wait_t wait = {0, 0};
     uint32_t peer;
 
@@ -39,7 +39,7 @@ MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_a
         if (peer == args->rank) {
             continue;
         }
-        while (mscclpp_dev_ld_acquire_sys_u64(&own_words->arrived[ctx->block][peer]) < count) {
+        while (mscclpp_dev_ld_acquire_sys_u64(&own_sync->arrived[ctx->block][peer]) < count) {
             if (!mscclpp_dev_wait_turn(ctx, args, &wait, peer)) {
                 break;
             }

@@ -72,8 +72,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_count(uint32_t nnodes, uint32_t radix)
     return rounds;
 }
 
-/* Returns true if rounds go from long distances to short ones. */
-MSCCLPP_DEV bool mscclpp_dev_rounds_falls(uint32_t pattern)
+/* Returns true if a pattern's rounds begin with the longest distances. */
+MSCCLPP_DEV bool mscclpp_dev_rounds_start_long(uint32_t pattern)
 {
     return pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_SCATTER || pattern == MSCCLPP_DEV_REDUCE_SCATTER;
 }
@@ -81,7 +81,7 @@ MSCCLPP_DEV bool mscclpp_dev_rounds_falls(uint32_t pattern)
 /* Returns the shortest distance of a round: what its digit is worth, a power of the radix. */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digit_value(const mscclpp_dev_rounds_t *scheme, uint32_t round)
 {
-    uint32_t digit = mscclpp_dev_rounds_falls(scheme->pattern) ? scheme->rounds - 1 - round : round;
+    uint32_t digit = mscclpp_dev_rounds_start_long(scheme->pattern) ? scheme->rounds - 1 - round : round;
     uint32_t digit_value = 1;
 
     for (; digit > 0; --digit) {
@@ -94,8 +94,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digit_value(const mscclpp_dev_rounds_t *
  * Returns how many numbers below `nnodes` have a digit from 1 to `max_digit` at the place of value `digit_value`, a
  * power of the radix.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digits(const mscclpp_dev_rounds_t *scheme, uint32_t digit_value,
-                                               uint32_t max_digit)
+MSCCLPP_DEV uint32_t mscclpp_dev_rounds_count_with_digit(const mscclpp_dev_rounds_t *scheme, uint32_t digit_value,
+                                                         uint32_t max_digit)
 {
     const uint64_t period = (uint64_t)digit_value * scheme->radix;
     const uint64_t remainder = scheme->nnodes % period;
@@ -106,11 +106,12 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digits(const mscclpp_dev_rounds_t *schem
 }
 
 /*
- * Returns true if a node passes its blocks on along the tree in the message of this distance. That is so if the lowest
- * digit of `number` that is not 0 is the distance's. `number` counts from the root.
+ * Returns true if the node with this number passes its blocks on along the tree, towards the root, in the message of
+ * this distance. It does so if the lowest digit of its number that is not 0 is the distance's. Numbers count from the
+ * root.
  */
-MSCCLPP_DEV bool mscclpp_dev_rounds_is_lowest(const mscclpp_dev_rounds_t *scheme, uint32_t number, uint32_t digit_value,
-                                              uint32_t distance)
+MSCCLPP_DEV bool mscclpp_dev_rounds_sends_up_tree(const mscclpp_dev_rounds_t *scheme, uint32_t number,
+                                                  uint32_t digit_value, uint32_t distance)
 {
     return number % ((uint64_t)digit_value * scheme->radix) == distance;
 }
@@ -118,7 +119,7 @@ MSCCLPP_DEV bool mscclpp_dev_rounds_is_lowest(const mscclpp_dev_rounds_t *scheme
 /*
  * Returns message `j` that `node` sends in a round, for j from 1 to the radix - 1. Its receiver is the node that is j
  * times the round's shortest distance behind `node`. If this distance is not smaller than the number of nodes, there is
- * no message, and all fields are 0. The default is the way of an all-gather.
+ * no message, and all fields are 0. The default case is that of an all-gather.
  */
 MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclpp_dev_rounds_t *scheme, uint32_t node,
                                                                     uint32_t round, uint32_t j)
@@ -149,7 +150,7 @@ MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclp
         break;
     case MSCCLPP_DEV_GATHER:
     case MSCCLPP_DEV_REDUCE:
-        if (mscclpp_dev_rounds_is_lowest(scheme, before_root, digit_value, message.distance)) {
+        if (mscclpp_dev_rounds_sends_up_tree(scheme, before_root, digit_value, message.distance)) {
             message.count = scheme->pattern == MSCCLPP_DEV_REDUCE ? 1
                             : nnodes - before_root < digit_value  ? nnodes - before_root
                                                                   : digit_value;
@@ -158,8 +159,8 @@ MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclp
         break;
     case MSCCLPP_DEV_ALLTOALL:
         message.first = message.to = message.distance;
-        message.count =
-            mscclpp_dev_rounds_digits(scheme, digit_value, j) - mscclpp_dev_rounds_digits(scheme, digit_value, j - 1);
+        message.count = mscclpp_dev_rounds_count_with_digit(scheme, digit_value, j) -
+                        mscclpp_dev_rounds_count_with_digit(scheme, digit_value, j - 1);
         break;
     case MSCCLPP_DEV_REDUCE_SCATTER:
         message.first = message.distance;
@@ -192,7 +193,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_behind(const mscclpp_dev_rounds_t *schem
 /* ---- The positions of blocks ---- */
 
 /* Returns the number of places for the positions of a node. A broadcast and a reduction have one block in all. */
-MSCCLPP_DEV uint64_t mscclpp_dev_rounds_positions(const mscclpp_dev_rounds_t *scheme)
+MSCCLPP_DEV uint64_t mscclpp_dev_rounds_count_positions(const mscclpp_dev_rounds_t *scheme)
 {
     return scheme->pattern == MSCCLPP_DEV_BCAST || scheme->pattern == MSCCLPP_DEV_REDUCE ? 1
            : MSCCLPP_DEV_COLL_SCANS(scheme->pattern)                                     ? (uint64_t)scheme->rounds + 1
@@ -200,7 +201,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_positions(const mscclpp_dev_rounds_t *sc
 }
 
 /* Returns the place of a scan's total of all nodes before this one. */
-MSCCLPP_DEV uint64_t mscclpp_dev_rounds_prefix(const mscclpp_dev_rounds_t *scheme)
+MSCCLPP_DEV uint64_t mscclpp_dev_rounds_prefix_place(const mscclpp_dev_rounds_t *scheme)
 {
     return scheme->rounds;
 }
@@ -209,7 +210,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_prefix(const mscclpp_dev_rounds_t *schem
  * Returns how many messages with data a node gets in a round of a scan. They are the messages with the lowest numbers.
  * If there are none in a round, there are none in later rounds.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_rounds_prefixes(const mscclpp_dev_rounds_t *scheme, uint32_t round)
+MSCCLPP_DEV uint32_t mscclpp_dev_rounds_count_prefixes(const mscclpp_dev_rounds_t *scheme, uint32_t round)
 {
     const uint32_t senders = scheme->node / mscclpp_dev_rounds_digit_value(scheme, round);
 
@@ -217,7 +218,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_prefixes(const mscclpp_dev_rounds_t *sch
 }
 
 /* Returns the most messages that a node receives. */
-MSCCLPP_DEV uint32_t mscclpp_dev_rounds_messages(const mscclpp_dev_rounds_t *scheme)
+MSCCLPP_DEV uint32_t mscclpp_dev_rounds_max_messages(const mscclpp_dev_rounds_t *scheme)
 {
     return scheme->rounds * (scheme->radix - 1);
 }
@@ -227,29 +228,29 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_messages(const mscclpp_dev_rounds_t *sch
  * combined or rearranged. For a reduce and a scan, there is one for each message. For a fold, there are as many as
  * positions. For a turn, there are twice as many for each round: to receive in, and to send from.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_rounds_places(const mscclpp_dev_rounds_t *scheme)
+MSCCLPP_DEV uint64_t mscclpp_dev_rounds_count_places(const mscclpp_dev_rounds_t *scheme)
 {
-    const uint64_t positions = mscclpp_dev_rounds_positions(scheme);
+    const uint64_t positions = mscclpp_dev_rounds_count_positions(scheme);
 
     return scheme->pattern == MSCCLPP_DEV_REDUCE || MSCCLPP_DEV_COLL_SCANS(scheme->pattern)
-               ? positions + mscclpp_dev_rounds_messages(scheme)
+               ? positions + mscclpp_dev_rounds_max_messages(scheme)
            : scheme->pattern == MSCCLPP_DEV_REDUCE_SCATTER ? 2 * positions
            : scheme->pattern == MSCCLPP_DEV_ALLTOALL       ? positions * (1 + 2 * (uint64_t)scheme->rounds)
                                                            : positions;
 }
 
 /* Returns the first of the places in which a message arrives. `j` is the message's number in the round. */
-MSCCLPP_DEV uint64_t mscclpp_dev_rounds_arrival(const mscclpp_dev_rounds_t *scheme,
-                                                mscclpp_dev_rounds_message_t message, uint32_t round, uint32_t j)
+MSCCLPP_DEV uint64_t mscclpp_dev_rounds_arrival_place(const mscclpp_dev_rounds_t *scheme,
+                                                      mscclpp_dev_rounds_message_t message, uint32_t round, uint32_t j)
 {
-    const uint64_t positions = mscclpp_dev_rounds_positions(scheme);
+    const uint64_t positions = mscclpp_dev_rounds_count_positions(scheme);
 
     return scheme->pattern == MSCCLPP_DEV_REDUCE || MSCCLPP_DEV_COLL_SCANS(scheme->pattern)
                ? positions + (uint64_t)round * (scheme->radix - 1) + j - 1
            : scheme->pattern == MSCCLPP_DEV_REDUCE_SCATTER ? positions + message.distance
            : scheme->pattern == MSCCLPP_DEV_ALLTOALL
                ? positions * (1 + 2 * (uint64_t)round) +
-                     mscclpp_dev_rounds_digits(scheme, mscclpp_dev_rounds_digit_value(scheme, round), j - 1)
+                     mscclpp_dev_rounds_count_with_digit(scheme, mscclpp_dev_rounds_digit_value(scheme, round), j - 1)
                : message.to;
 }
 
@@ -257,19 +258,20 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_arrival(const mscclpp_dev_rounds_t *sche
  * Returns the first of the places from which this node sends a message. `j` is the message's number in the round. A
  * scan's total lies at the position that counts the rounds so far in which this node has received data.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_rounds_departure(const mscclpp_dev_rounds_t *scheme,
-                                                  mscclpp_dev_rounds_message_t message, uint32_t round, uint32_t j)
+MSCCLPP_DEV uint64_t mscclpp_dev_rounds_departure_place(const mscclpp_dev_rounds_t *scheme,
+                                                        mscclpp_dev_rounds_message_t message, uint32_t round,
+                                                        uint32_t j)
 {
     uint32_t changes = 0;
 
     while (MSCCLPP_DEV_COLL_SCANS(scheme->pattern) && changes < round &&
-           mscclpp_dev_rounds_prefixes(scheme, changes) > 0) {
+           mscclpp_dev_rounds_count_prefixes(scheme, changes) > 0) {
         ++changes;
     }
-    return MSCCLPP_DEV_COLL_SCANS(scheme->pattern) ? changes
-           : scheme->pattern == MSCCLPP_DEV_ALLTOALL
-               ? mscclpp_dev_rounds_arrival(scheme, message, round, j) + mscclpp_dev_rounds_positions(scheme)
-               : message.first;
+    return MSCCLPP_DEV_COLL_SCANS(scheme->pattern)   ? changes
+           : scheme->pattern == MSCCLPP_DEV_ALLTOALL ? mscclpp_dev_rounds_arrival_place(scheme, message, round, j) +
+                                                           mscclpp_dev_rounds_count_positions(scheme)
+                                                     : message.first;
 }
 
 /* Returns the position of block `i` of a message of an all-to-all. */
@@ -286,7 +288,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_alltoall_position(const mscclpp_dev_roun
  * is the place to which the last of these rounds that moved the block has brought it. Otherwise, or if no round has
  * moved it, it is the position's own place.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_rounds_place(const mscclpp_dev_rounds_t *scheme, uint32_t position, uint32_t rounds)
+MSCCLPP_DEV uint64_t mscclpp_dev_rounds_block_place(const mscclpp_dev_rounds_t *scheme, uint32_t position,
+                                                    uint32_t rounds)
 {
     const mscclpp_dev_rounds_message_t none = {0, 0, 0, 0};
     uint32_t round = rounds;
@@ -296,7 +299,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_place(const mscclpp_dev_rounds_t *scheme
                        digit = position / digit_value % scheme->radix;
 
         if (digit != 0) {
-            return mscclpp_dev_rounds_arrival(scheme, none, round, digit) +
+            return mscclpp_dev_rounds_arrival_place(scheme, none, round, digit) +
                    position / digit_value / scheme->radix * (uint64_t)digit_value + position % digit_value;
         }
     }

@@ -67,7 +67,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_first_tree_child(uint32_t nnodes, uint32_t numb
  * number M - v there. The root of that tree is number 0 if there are M nodes in all; number 0 stays 0 then. Else it is
  * the last node, number M, which number 0 sends to.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_trees_mirrored(uint32_t nnodes)
+MSCCLPP_DEV uint32_t mscclpp_dev_trees_count_mirrored(uint32_t nnodes)
 {
     return nnodes % 2 == 0 ? nnodes - 1 : nnodes;
 }
@@ -79,7 +79,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_mirrored(uint32_t nnodes)
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_tree_place_t *place)
 {
-    const uint32_t nnodes = place->nnodes, mirrored_nodes = mscclpp_dev_trees_mirrored(nnodes);
+    const uint32_t nnodes = place->nnodes, mirrored_nodes = mscclpp_dev_trees_count_mirrored(nnodes);
     const uint32_t number = MSCCLPP_DEV_NODES_BEHIND(nnodes, place->node, place->root);
     uint32_t up = 0;
 
@@ -100,7 +100,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_tree_place_t *pl
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_child(const mscclpp_dev_tree_place_t *place, uint32_t child)
 {
-    const uint32_t nnodes = place->nnodes, mirrored_nodes = mscclpp_dev_trees_mirrored(nnodes);
+    const uint32_t nnodes = place->nnodes, mirrored_nodes = mscclpp_dev_trees_count_mirrored(nnodes);
     const uint32_t number = MSCCLPP_DEV_NODES_BEHIND(nnodes, place->node, place->root);
     uint32_t down;
 
@@ -116,7 +116,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_child(const mscclpp_dev_tree_place_t *pla
 }
 
 /* Returns which child of its parent a node is, 0 or 1. The node is not the root. */
-MSCCLPP_DEV uint32_t mscclpp_dev_trees_number(const mscclpp_dev_tree_place_t *place)
+MSCCLPP_DEV uint32_t mscclpp_dev_trees_child_index(const mscclpp_dev_tree_place_t *place)
 {
     mscclpp_dev_tree_place_t parent = *place;
 
@@ -128,7 +128,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_number(const mscclpp_dev_tree_place_t *pl
  * Returns true if `from` signals `to` when all nodes meet. Then each signals those that are 1, 2, 4 ... nodes after it,
  * and waits for those before it.
  */
-MSCCLPP_DEV bool mscclpp_dev_trees_meets(uint32_t nnodes, uint32_t from, uint32_t to)
+MSCCLPP_DEV bool mscclpp_dev_trees_signals_at_meeting(uint32_t nnodes, uint32_t from, uint32_t to)
 {
     const uint32_t distance = MSCCLPP_DEV_NODES_BEHIND(nnodes, to, from);
 
@@ -146,12 +146,13 @@ MSCCLPP_DEV bool mscclpp_dev_trees_is_neighbor(const mscclpp_dev_tree_place_t *p
  * Returns how often node `from` signals this node in an operation of `turns` turns. The nodes meet at its beginning and
  * at its end.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_trees_signals(const mscclpp_dev_tree_place_t *place, uint32_t from, uint64_t turns)
+MSCCLPP_DEV uint64_t mscclpp_dev_trees_count_signals(const mscclpp_dev_tree_place_t *place, uint32_t from,
+                                                     uint64_t turns)
 {
     if (turns == 0) {
         return 0;
     }
-    return (mscclpp_dev_trees_meets(place->nnodes, from, place->node) ? 2 : 0) +
+    return (mscclpp_dev_trees_signals_at_meeting(place->nnodes, from, place->node) ? 2 : 0) +
            (mscclpp_dev_trees_is_neighbor(place, from) ? turns : 0);
 }
 

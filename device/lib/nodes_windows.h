@@ -38,8 +38,8 @@ MSCCLPP_DEV bool mscclpp_dev_windows_sends(const mscclpp_dev_windows_t *windows,
 }
 
 /* Returns the number of turns up to turn `last` in which node `to` is in the window of node `from`. */
-MSCCLPP_DEV uint64_t mscclpp_dev_windows_pairings(const mscclpp_dev_windows_t *windows, uint32_t from, uint32_t to,
-                                                  uint64_t last)
+MSCCLPP_DEV uint64_t mscclpp_dev_windows_count_pairings(const mscclpp_dev_windows_t *windows, uint32_t from,
+                                                        uint32_t to, uint64_t last)
 {
     const uint32_t distance = MSCCLPP_DEV_NODES_BEHIND(windows->nnodes, to, from);
     const uint64_t window = distance / MSCCLPP_DEV_COLL_NODES_WINDOW;
@@ -49,28 +49,30 @@ MSCCLPP_DEV uint64_t mscclpp_dev_windows_pairings(const mscclpp_dev_windows_t *w
 }
 
 /* Returns how many signals with data come from node `from` in turns up to `last`. */
-MSCCLPP_DEV uint64_t mscclpp_dev_windows_data(const mscclpp_dev_windows_t *windows, uint32_t from, uint64_t last)
+MSCCLPP_DEV uint64_t mscclpp_dev_windows_count_data(const mscclpp_dev_windows_t *windows, uint32_t from, uint64_t last)
 {
-    return mscclpp_dev_windows_sends(windows, from) ? mscclpp_dev_windows_pairings(windows, from, windows->node, last)
-                                                    : 0;
+    return mscclpp_dev_windows_sends(windows, from)
+               ? mscclpp_dev_windows_count_pairings(windows, from, windows->node, last)
+               : 0;
 }
 
 /* Returns how many credits for turns up to `last` come from node `from`. There are none for the first SETS turns. */
-MSCCLPP_DEV uint64_t mscclpp_dev_windows_credits(const mscclpp_dev_windows_t *windows, uint32_t from, uint64_t last)
+MSCCLPP_DEV uint64_t mscclpp_dev_windows_count_credits(const mscclpp_dev_windows_t *windows, uint32_t from,
+                                                       uint64_t last)
 {
     if (!mscclpp_dev_windows_sends(windows, windows->node) || last < MSCCLPP_DEV_COLL_NODES_WINDOW_SETS) {
         return 0;
     }
-    return mscclpp_dev_windows_pairings(windows, windows->node, from, last) -
-           mscclpp_dev_windows_pairings(windows, windows->node, from, MSCCLPP_DEV_COLL_NODES_WINDOW_SETS - 1);
+    return mscclpp_dev_windows_count_pairings(windows, windows->node, from, last) -
+           mscclpp_dev_windows_count_pairings(windows, windows->node, from, MSCCLPP_DEV_COLL_NODES_WINDOW_SETS - 1);
 }
 
 /* Returns the number of the signal with which the data of a turn come from node `from`, which sends in this turn. */
 MSCCLPP_DEV uint64_t mscclpp_dev_windows_data_number(const mscclpp_dev_windows_t *windows, uint32_t from, uint64_t turn)
 {
-    return (mscclpp_dev_trees_meets(windows->nnodes, from, windows->node) ? 1 : 0) +
-           mscclpp_dev_windows_data(windows, from, turn) +
-           mscclpp_dev_windows_credits(windows, from, turn + MSCCLPP_DEV_COLL_NODES_WINDOW_SETS - 2);
+    return (mscclpp_dev_trees_signals_at_meeting(windows->nnodes, from, windows->node) ? 1 : 0) +
+           mscclpp_dev_windows_count_data(windows, from, turn) +
+           mscclpp_dev_windows_count_credits(windows, from, turn + MSCCLPP_DEV_COLL_NODES_WINDOW_SETS - 2);
 }
 
 /*
@@ -80,19 +82,20 @@ MSCCLPP_DEV uint64_t mscclpp_dev_windows_data_number(const mscclpp_dev_windows_t
 MSCCLPP_DEV uint64_t mscclpp_dev_windows_credit_number(const mscclpp_dev_windows_t *windows, uint32_t from,
                                                        uint64_t turn)
 {
-    return (mscclpp_dev_trees_meets(windows->nnodes, from, windows->node) ? 1 : 0) +
-           mscclpp_dev_windows_data(windows, from, turn - MSCCLPP_DEV_COLL_NODES_WINDOW_SETS + 1) +
-           mscclpp_dev_windows_credits(windows, from, turn);
+    return (mscclpp_dev_trees_signals_at_meeting(windows->nnodes, from, windows->node) ? 1 : 0) +
+           mscclpp_dev_windows_count_data(windows, from, turn - MSCCLPP_DEV_COLL_NODES_WINDOW_SETS + 1) +
+           mscclpp_dev_windows_count_credits(windows, from, turn);
 }
 
 /* Returns how often node `from`, which is not this node, signals this node in a call. */
-MSCCLPP_DEV uint64_t mscclpp_dev_windows_signals(const mscclpp_dev_windows_t *windows, uint32_t from)
+MSCCLPP_DEV uint64_t mscclpp_dev_windows_count_signals(const mscclpp_dev_windows_t *windows, uint32_t from)
 {
     if (windows->passes == 0 || from == windows->node) {
         return 0;
     }
-    return (mscclpp_dev_trees_meets(windows->nnodes, from, windows->node) ? 2 : 0) +
-           mscclpp_dev_windows_data(windows, from, UINT64_MAX) + mscclpp_dev_windows_credits(windows, from, UINT64_MAX);
+    return (mscclpp_dev_trees_signals_at_meeting(windows->nnodes, from, windows->node) ? 2 : 0) +
+           mscclpp_dev_windows_count_data(windows, from, UINT64_MAX) +
+           mscclpp_dev_windows_count_credits(windows, from, UINT64_MAX);
 }
 
 #endif

@@ -4,8 +4,8 @@
  *
  * LL16 and LL8. A unit of 16 bytes is sent as two 16-byte packets (LL16) or as four 8-byte packets (LL8). Both formats
  * put the flags into the odd words, so either may follow the other in the same memory. The two halves of a unit are
- * `pair` bytes apart: a row holds the first halves of all its units, then all second halves. So each store of a warp
- * fills whole sectors, and a link carries twice as many full sectors per second as half-filled ones.
+ * `half_gap` bytes apart: a row holds the first halves of all its units, then all second halves. So each store of a
+ * warp fills whole sectors, and a link carries twice as many full sectors per second as half-filled ones.
  *
  * Reuse of their memory. It has two halves; the parity of the flag selects one, so a place is reused after two epochs.
  * Two rules make this safe. First, every kernel that uses packets receives at least one packet from every peer. So a
@@ -66,22 +66,22 @@ MSCCLPP_DEV uint32_t mscclpp_dev_peer(const mscclpp_dev_args_t *args, uint32_t i
 }
 
 /*
- * Sends a unit to a slot in a peer's memory, as packets with the flag `flag`. `pair` is the distance of the unit's two
- * halves, in bytes. `width` is MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8. The stores may arrive in any order, because each
- * has its own flag.
+ * Sends a unit to a slot in a peer's memory, as packets with the flag `flag`. `half_gap` is the distance of the unit's
+ * two halves, in bytes. `width` is MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8. The stores may arrive in any order, because
+ * each has its own flag.
  */
-MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec_t value, uint32_t flag, int width)
+MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t half_gap, mscclpp_dev_vec_t value, uint32_t flag, int width)
 {
     char *first_half = (char *)slot;
 
     if (width == MSCCLPP_DEV_LL8) {
         mscclpp_dev_st_packet8(first_half, value.w[0], flag);
         mscclpp_dev_st_packet8(first_half + 8, value.w[1], flag);
-        mscclpp_dev_st_packet8(first_half + pair, value.w[2], flag);
-        mscclpp_dev_st_packet8(first_half + pair + 8, value.w[3], flag);
+        mscclpp_dev_st_packet8(first_half + half_gap, value.w[2], flag);
+        mscclpp_dev_st_packet8(first_half + half_gap + 8, value.w[3], flag);
     } else {
         mscclpp_dev_st_packet16(first_half, value.w[0], value.w[1], flag);
-        mscclpp_dev_st_packet16(first_half + pair, value.w[2], value.w[3], flag);
+        mscclpp_dev_st_packet16(first_half + half_gap, value.w[2], value.w[3], flag);
     }
 }
 
@@ -89,7 +89,7 @@ MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec
  * Reads a unit that mscclpp_dev_put_unit has sent into *value, and returns true if all of it has arrived. Otherwise
  * returns false, and *value is undefined. Never waits.
  */
-MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t pair, mscclpp_dev_vec_t *value, uint32_t flag,
+MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t half_gap, mscclpp_dev_vec_t *value, uint32_t flag,
                                        int width)
 {
     const char *first_half = (const char *)slot;
@@ -98,12 +98,12 @@ MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t pair, mscclpp_
     if (width == MSCCLPP_DEV_LL8) {
         has_0 = mscclpp_dev_ld_packet8(first_half, flag, &value->w[0]);
         has_1 = mscclpp_dev_ld_packet8(first_half + 8, flag, &value->w[1]);
-        has_2 = mscclpp_dev_ld_packet8(first_half + pair, flag, &value->w[2]);
-        has_3 = mscclpp_dev_ld_packet8(first_half + pair + 8, flag, &value->w[3]);
+        has_2 = mscclpp_dev_ld_packet8(first_half + half_gap, flag, &value->w[2]);
+        has_3 = mscclpp_dev_ld_packet8(first_half + half_gap + 8, flag, &value->w[3]);
         return has_0 && has_1 && has_2 && has_3;
     }
     has_0 = mscclpp_dev_ld_packet16(first_half, flag, &value->w[0], &value->w[1]);
-    has_1 = mscclpp_dev_ld_packet16(first_half + pair, flag, &value->w[2], &value->w[3]);
+    has_1 = mscclpp_dev_ld_packet16(first_half + half_gap, flag, &value->w[2], &value->w[3]);
     return has_0 && has_1;
 }
 
@@ -112,11 +112,12 @@ MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t pair, mscclpp_
  * thread gives up, sets ctx->failed, and *value is undefined.
  */
 MSCCLPP_DEV void mscclpp_dev_get_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, const void *slot,
-                                      uint64_t pair, mscclpp_dev_vec_t *value, uint32_t flag, int width, uint32_t peer)
+                                      uint64_t half_gap, mscclpp_dev_vec_t *value, uint32_t flag, int width,
+                                      uint32_t peer)
 {
     mscclpp_dev_wait_t wait = {0, 0};
 
-    while (!mscclpp_dev_poll_unit(slot, pair, value, flag, width)) {
+    while (!mscclpp_dev_poll_unit(slot, half_gap, value, flag, width)) {
         if (!mscclpp_dev_wait_turn(ctx, args, &wait, peer)) {
             return;
         }

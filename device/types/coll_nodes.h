@@ -10,7 +10,7 @@
  * these blocks to the other nodes. In other patterns that move blocks, each owner sends the blocks of its own rank. It
  * also sends the blocks of those ranks beyond the owners whose number equals the owner's modulo the number of shards.
  */
-#define MSCCLPP_DEV_COLL_ALONE(pattern_) ((pattern_) == MSCCLPP_DEV_BCAST || (pattern_) == MSCCLPP_DEV_SCATTER)
+#define MSCCLPP_DEV_COLL_ONE_SENDS(pattern_) ((pattern_) == MSCCLPP_DEV_BCAST || (pattern_) == MSCCLPP_DEV_SCATTER)
 
 /*
  * True for patterns in which a node combines the blocks of its ranks and sends the result to another node. If the
@@ -20,7 +20,7 @@
 #define MSCCLPP_DEV_COLL_MERGES(pattern_) ((pattern_) == MSCCLPP_DEV_REDUCE || (pattern_) == MSCCLPP_DEV_REDUCE_SCATTER)
 
 /* The most ranks of a node that share one owner. */
-#define MSCCLPP_DEV_COLL_NODES_EACH(max_, shards_) (((max_) + (shards_)-1) / (shards_))
+#define MSCCLPP_DEV_COLL_NODES_RANKS_PER_OWNER(max_, shards_) (((max_) + (shards_)-1) / (shards_))
 
 /*
  * The most blocks that an owner puts to another node in a turn. A block that several ranks of a node need is sent once.
@@ -28,8 +28,8 @@
 #define MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern_, max_, shards_)                                                         \
     ((pattern_) == MSCCLPP_DEV_BCAST || (pattern_) == MSCCLPP_DEV_REDUCE ? 1u                                          \
      : (pattern_) == MSCCLPP_DEV_SCATTER                                 ? (max_)                                      \
-     : (pattern_) == MSCCLPP_DEV_ALLTOALL ? (max_)*MSCCLPP_DEV_COLL_NODES_EACH(max_, shards_)                          \
-                                          : MSCCLPP_DEV_COLL_NODES_EACH(max_, shards_))
+     : (pattern_) == MSCCLPP_DEV_ALLTOALL ? (max_)*MSCCLPP_DEV_COLL_NODES_RANKS_PER_OWNER(max_, shards_)               \
+                                          : MSCCLPP_DEV_COLL_NODES_RANKS_PER_OWNER(max_, shards_))
 
 /*
  * Scans in rounds. If `prefixes_` is true, a node sends the combined operands of its ranks and of nodes before it: one
@@ -43,7 +43,7 @@
 #define MSCCLPP_DEV_COLL_ROUNDS_BLOCKS(pattern_, prefixes_, max_, shards_)                                             \
     ((prefixes_) ? 1u : MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern_, max_, shards_))
 #define MSCCLPP_DEV_COLL_ROUNDS_BY_ONE(pattern_, prefixes_)                                                            \
-    (MSCCLPP_DEV_COLL_ALONE(pattern_) || (pattern_) == MSCCLPP_DEV_REDUCE || (prefixes_))
+    (MSCCLPP_DEV_COLL_ONE_SENDS(pattern_) || (pattern_) == MSCCLPP_DEV_REDUCE || (prefixes_))
 
 /* Sets of rows, used in turn. device/kern/coll/nodes.h explains why three are enough. */
 #define MSCCLPP_DEV_COLL_NODES_SETS 3u
@@ -71,23 +71,25 @@
  * In a reduce, the root gets one operand of each rank of its node, and then one partial result of each other node or,
  * over trees, of each child. Owners of other nodes get operands only, which take the same rows as those of the root.
  */
-#define MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, max_, shards_)                                        \
+#define MSCCLPP_DEV_COLL_NODES_RELAY_ROWS(pattern_, nranks_, nnodes_, max_, shards_)                                   \
     ((pattern_) == MSCCLPP_DEV_BCAST     ? (uint64_t)1                                                                 \
      : (pattern_) == MSCCLPP_DEV_SCATTER ? (uint64_t)(nranks_)                                                         \
      : (pattern_) == MSCCLPP_DEV_REDUCE  ? (uint64_t)(max_)                                                            \
      : (pattern_) == MSCCLPP_DEV_REDUCE_SCATTER                                                                        \
-         ? (uint64_t)(nnodes_)*MSCCLPP_DEV_COLL_NODES_EACH(max_, shards_) * (max_)                                     \
+         ? (uint64_t)(nnodes_)*MSCCLPP_DEV_COLL_NODES_RANKS_PER_OWNER(max_, shards_) * (max_)                          \
          : ((uint64_t)(max_)-1) / (shards_) * ((pattern_) == MSCCLPP_DEV_ALLTOALL ? (nranks_) : 1u))
 #define MSCCLPP_DEV_COLL_NODES_ROWS(pattern_, nranks_, nnodes_, max_, shards_)                                         \
-    ((nranks_) + MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, max_, shards_))
-#define MSCCLPP_DEV_COLL_NODES_TAKEN(pattern_, exchange_, nranks_, nnodes_, max_)                                      \
+    ((nranks_) + MSCCLPP_DEV_COLL_NODES_RELAY_ROWS(pattern_, nranks_, nnodes_, max_, shards_))
+#define MSCCLPP_DEV_COLL_NODES_RECEIVE_ROWS(pattern_, exchange_, nranks_, nnodes_, max_)                               \
     ((pattern_) == MSCCLPP_DEV_BCAST          ? (uint64_t)1                                                            \
      : (pattern_) != MSCCLPP_DEV_REDUCE       ? (uint64_t)(nranks_)                                                    \
      : (exchange_) == MSCCLPP_DEV_NODES_TREES ? (uint64_t)(max_) + MSCCLPP_DEV_NODES_TREES_PLACES - 1                  \
                                               : (uint64_t)(max_) + (nnodes_))
 #define MSCCLPP_DEV_COLL_NODES_TILE_ROWS(pattern_, exchange_, nranks_, nnodes_, max_, shards_)                         \
-    (MSCCLPP_DEV_COLL_NODES_TAKEN(pattern_, exchange_, nranks_, nnodes_, max_) +                                       \
-     ((pattern_) == MSCCLPP_DEV_REDUCE ? 0 : MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, max_, shards_)))
+    (MSCCLPP_DEV_COLL_NODES_RECEIVE_ROWS(pattern_, exchange_, nranks_, nnodes_, max_) +                                \
+     ((pattern_) == MSCCLPP_DEV_REDUCE                                                                                 \
+          ? 0                                                                                                          \
+          : MSCCLPP_DEV_COLL_NODES_RELAY_ROWS(pattern_, nranks_, nnodes_, max_, shards_)))
 /* The same for an exchange in windows: a row for each rank of the window's nodes, as if all had as many as any has. */
 #define MSCCLPP_DEV_COLL_NODES_WINDOW_ROWS(max_) (MSCCLPP_DEV_COLL_NODES_WINDOW * (uint64_t)(max_))
 #define MSCCLPP_DEV_COLL_NODES_WINDOWED_ROWS(pattern_, max_, shards_)                                                  \

@@ -103,8 +103,8 @@ static void deliver(world_t *world, uint32_t node, uint32_t round, uint32_t j)
     const mscclpp_dev_rounds_t r = on(world, node);
     const mscclpp_dev_rounds_message_t m = mscclpp_dev_rounds_message(&r, node, round, j);
     const uint32_t peer = mscclpp_dev_rounds_behind(&r, m.distance);
-    const uint64_t arrival = mscclpp_dev_rounds_arrival(&r, m, round, j);
-    const uint64_t departure = mscclpp_dev_rounds_departure(&r, m, round, j);
+    const uint64_t arrival = mscclpp_dev_rounds_arrival_place(&r, m, round, j);
+    const uint64_t departure = mscclpp_dev_rounds_departure_place(&r, m, round, j);
     uint32_t i;
 
     for (i = 0; i < m.count; ++i) {
@@ -127,19 +127,19 @@ static void deliver(world_t *world, uint32_t node, uint32_t round, uint32_t j)
 static void combine_round(world_t *world, uint32_t node, uint32_t round)
 {
     const mscclpp_dev_rounds_t r = on(world, node);
-    const uint32_t count = mscclpp_dev_rounds_prefixes(&r, round);
+    const uint32_t count = mscclpp_dev_rounds_count_prefixes(&r, round);
     uint64_t earlier = 0;
     uint32_t j;
 
     for (j = count; j > 0; --j) {
         const mscclpp_dev_rounds_message_t m = mscclpp_dev_rounds_message(&r, node, round, j);
-        const uint64_t arrival = mscclpp_dev_rounds_arrival(&r, m, round, j);
+        const uint64_t arrival = mscclpp_dev_rounds_arrival_place(&r, m, round, j);
 
         world->faulty = world->faulty || !world->taken[node * world->places + arrival];
         earlier = combine_totals(world, earlier, *at(world, node, arrival));
     }
     if (count > 0) {
-        uint64_t *prefix = at(world, node, mscclpp_dev_rounds_prefix(&r));
+        uint64_t *prefix = at(world, node, mscclpp_dev_rounds_prefix_place(&r));
 
         if (round + 1 < r.rounds) {
             *at(world, node, round + 1) = combine_totals(world, earlier, *at(world, node, round));
@@ -159,14 +159,14 @@ static void carry_out(world_t *world)
 
             for (j = 1; j < radix; ++j) {
                 const mscclpp_dev_rounds_message_t m = mscclpp_dev_rounds_message(&r, node, round, j);
-                const uint64_t departure = mscclpp_dev_rounds_departure(&r, m, round, j);
+                const uint64_t departure = mscclpp_dev_rounds_departure_place(&r, m, round, j);
 
                 for (i = 0; i < m.count; ++i) {
                     const uint32_t position = mscclpp_dev_rounds_alltoall_position(&r, round, j, i);
 
                     world->faulty = world->faulty || position >= n;
                     *at(world, node, departure + i) =
-                        *at(world, node, mscclpp_dev_rounds_place(&r, position % n, round));
+                        *at(world, node, mscclpp_dev_rounds_block_place(&r, position % n, round));
                 }
             }
         }
@@ -203,11 +203,11 @@ static bool is_right(world_t *world, uint32_t node)
         return (r.pattern == MSCCLPP_DEV_REDUCE && node != root) || *at(world, node, 0) == sum;
     case MSCCLPP_DEV_SCAN:
     case MSCCLPP_DEV_EXSCAN:
-        return *at(world, node, mscclpp_dev_rounds_prefix(&r)) == (node > 0 ? total_of(0, node - 1) : 0);
+        return *at(world, node, mscclpp_dev_rounds_prefix_place(&r)) == (node > 0 ? total_of(0, node - 1) : 0);
     default:
         for (d = 1; d < n; ++d) {
             const uint32_t k = (node + n - d) % n;
-            const uint64_t value = *at(world, node, mscclpp_dev_rounds_place(&r, d, r.rounds));
+            const uint64_t value = *at(world, node, mscclpp_dev_rounds_block_place(&r, d, r.rounds));
 
             if (value != weight(k, r.pattern == MSCCLPP_DEV_ALLTOALL ? node : k)) {
                 return false;
@@ -250,7 +250,7 @@ static void try_rounds(uint32_t pattern, uint32_t n, uint32_t radix, uint32_t ro
     bool right = true;
 
     world.r.rounds = mscclpp_dev_rounds_count(n, radix);
-    world.places = mscclpp_dev_rounds_places(&world.r);
+    world.places = mscclpp_dev_rounds_count_places(&world.r);
     world.value = calloc(n * world.places, sizeof(*world.value));
     world.taken = calloc(n * world.places, sizeof(*world.taken));
     REQUIRE(world.value != NULL && world.taken != NULL);

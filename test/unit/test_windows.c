@@ -69,7 +69,7 @@ static void add_meeting(node_t *me, const mscclpp_dev_windows_t *windows, bool i
         const uint32_t from = MSCCLPP_DEV_NODES_BEHIND(windows->nnodes, windows->node, distance);
 
         add(me, SIGNAL, MSCCLPP_DEV_NODES_AHEAD(windows->nnodes, windows->node, distance), 0, 0, 0);
-        add(me, AWAIT, from, 0, 0, is_end ? mscclpp_dev_windows_signals(windows, from) : 1);
+        add(me, AWAIT, from, 0, 0, is_end ? mscclpp_dev_windows_count_signals(windows, from) : 1);
     }
 }
 
@@ -284,7 +284,7 @@ static void run(uint32_t nnodes, uint64_t passes, uint32_t sender, uint64_t seed
 
         CHECK_EQ(node[i].next, node[i].count); /* else it waits for ever */
         for (j = 0; j < nnodes; ++j) {
-            CHECK_EQ(links[j][i].arrived, mscclpp_dev_windows_signals(&windows, j));
+            CHECK_EQ(links[j][i].arrived, mscclpp_dev_windows_count_signals(&windows, j));
         }
     }
 }

@@ -29,7 +29,7 @@
  * all operations, uses set e mod 5, whose places do not depend on the operation. Steps follow one another as give(i),
  * join(i - 1), take(i - 2), give(i + 1).
  *
- *   1. A block that gives e + 5 has joined or taken e + 3 before, and so has seen signals of e + 3 at least.
+ *   1. A block that gives e + 5 has joined or taken e + 3 before. So it has seen signals of e + 3 at least.
  *   2. The senders of these signals gave e + 3 after they had taken e. So nobody reads the data received in e any more,
  *      and they may be overwritten.
  *   3. To take e, a sender needed everything that was put in e. So these puts have long left their sources, which may
@@ -58,26 +58,26 @@
  * Returns where a node's partial results arrive, as an offset in the exchange area: in that node's slot or, if split,
  * behind the tile, where each node has a place for one part.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_nodes_incoming(const mscclpp_dev_nodes_block_t *block,
-                                                const mscclpp_dev_nodes_tile_t *tile, uint32_t from_node)
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_incoming_offset(const mscclpp_dev_nodes_block_t *block,
+                                                       const mscclpp_dev_nodes_tile_t *tile, uint32_t from_node)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
 
     if (nodes->pattern == MSCCLPP_DEV_NODES_SPLIT) {
         return tile->set + MSCCLPP_DEV_NODES_SPLIT_ROOM(nodes->nnodes, nodes->slot_size) +
-               from_node * tile->part * MSCCLPP_DEV_UNIT;
+               from_node * tile->part_units * MSCCLPP_DEV_UNIT;
     }
     return tile->set + (1 + (uint64_t)from_node) * nodes->slot_size;
 }
 
 /*
  * Returns one unit of the partial results of all nodes, combined in node order. This node's partial result is
- * `own_value`. The partial results of the other nodes must have arrived. Each begins at the start of its place with the
- * tile's unit `first`.
+ * `own_value`. The partial results of the other nodes must have arrived. The place of each begins with the tile's unit
+ * `first_unit`.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_nodes_block_t *block,
-                                                              const mscclpp_dev_nodes_tile_t *tile, uint64_t unit,
-                                                              uint64_t first, mscclpp_dev_vec_t own_value)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_all_nodes(const mscclpp_dev_nodes_block_t *block,
+                                                                  const mscclpp_dev_nodes_tile_t *tile, uint64_t unit,
+                                                                  uint64_t first_unit, mscclpp_dev_vec_t own_value)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     mscclpp_dev_acc_t acc;
@@ -87,8 +87,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_
     for (node = 0; node < nodes->nnodes; ++node) {
         value = own_value;
         if (node != nodes->node) {
-            value = mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_incoming(block, tile, node) +
-                                       (unit - first) * MSCCLPP_DEV_UNIT);
+            value = mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_incoming_offset(block, tile, node) +
+                                       (unit - first_unit) * MSCCLPP_DEV_UNIT);
         }
         if (node == 0) {
             mscclpp_dev_acc_set(&acc, block->dtype, value);
@@ -147,8 +147,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_signal_number(const mscclpp_dev_nodes_blo
 
 /*
  * Sends a tile's partial results to each other node or, if `is_joined`, the result of this node's part. That result
- * replaces the part in the other node's own tile: the other node has sent it here, so nothing reads it there. Sends in
- * batches of at most `fanout` nodes. Between two batches, waits until the corresponding nodes before this one have sent
+ * replaces the part in the other node's own tile. Nothing reads the part there any more, as the other node has sent it
+ * here.
+ *
+ * Sends in batches of at most `fanout` nodes. Between two batches, waits until as many nodes before this one have sent
  * their data to this node. Called by all threads, each of which sends to other nodes. The block must have synchronised
  * after the data were stored. If a wait fails, sets ctx->failed and sends no further batch.
  */
@@ -166,11 +168,11 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_de
             const uint32_t part = is_joined ? nodes->node : to_node;
             const bool is_split = nodes->pattern == MSCCLPP_DEV_NODES_SPLIT;
             const uint64_t first_unit = is_split ? mscclpp_dev_nodes_part_begin(tile, part) : 0;
-            const uint64_t end_unit = is_split ? mscclpp_dev_nodes_part_begin(tile, part + 1) : tile->size;
+            const uint64_t end_unit = is_split ? mscclpp_dev_nodes_part_begin(tile, part + 1) : tile->units;
 
             mscclpp_dev_port_put_with_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, to_node),
                                              is_joined ? tile->set + first_unit * MSCCLPP_DEV_UNIT
-                                                       : mscclpp_dev_nodes_incoming(block, tile, nodes->node),
+                                                       : mscclpp_dev_nodes_incoming_offset(block, tile, nodes->node),
                                              tile->set + first_unit * MSCCLPP_DEV_UNIT,
                                              (end_unit - first_unit) * MSCCLPP_DEV_UNIT);
         }
@@ -196,18 +198,18 @@ MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
 
     if (args->nranks > 1) {
         for (shard = 0; shard < nodes->shards; ++shard) {
-            char *operands = mscclpp_dev_nodes_place(ctx, block, tile, args->rank, MSCCLPP_DEV_TILE_OPERANDS, shard);
+            char *operands = mscclpp_dev_nodes_tile_row(ctx, block, tile, args->rank, MSCCLPP_DEV_TILE_OPERANDS, shard);
 
-            for (unit = ctx->tid; unit < tile->size; unit += ctx->nthreads) {
+            for (unit = ctx->tid; unit < tile->units; unit += ctx->nthreads) {
                 mscclpp_dev_st_vec(
                     operands + unit * MSCCLPP_DEV_UNIT,
-                    mscclpp_dev_ld_unit(args->in, shard * block->shard + tile->base + unit, args->bytes));
+                    mscclpp_dev_ld_unit(args->in, shard * block->shard_units + tile->base + unit, args->bytes));
             }
         }
         mscclpp_dev_barrier(ctx, args, ++block->barriers);
     }
     if (block->is_owner && !ctx->failed) {
-        for (unit = ctx->tid; unit < tile->size; unit += ctx->nthreads) {
+        for (unit = ctx->tid; unit < tile->units; unit += ctx->nthreads) {
             mscclpp_dev_st_vec(nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT,
                                mscclpp_dev_nodes_combine_ranks(ctx, block, tile, unit));
         }
@@ -243,7 +245,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_de
         char *own_unit = nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT;
 
         mscclpp_dev_st_vec(
-            own_unit, mscclpp_dev_nodes_combine_nodes(block, tile, unit, first_unit, mscclpp_dev_ld_vec(own_unit)));
+            own_unit, mscclpp_dev_nodes_combine_all_nodes(block, tile, unit, first_unit, mscclpp_dev_ld_vec(own_unit)));
     }
     mscclpp_dev_block_sync(ctx);
     mscclpp_dev_nodes_send(ctx, block, tile, true);
@@ -253,15 +255,15 @@ MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_de
  * Returns one unit of the tile's result. With the pattern `direct`, combines the unit from the partial results of all
  * nodes, which must have arrived. With the other patterns, the result itself must have arrived, and is in the tile.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *ctx,
-                                                       const mscclpp_dev_nodes_block_t *block,
-                                                       const mscclpp_dev_nodes_tile_t *tile, uint64_t unit)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_load_result(const mscclpp_dev_ctx_t *ctx,
+                                                            const mscclpp_dev_nodes_block_t *block,
+                                                            const mscclpp_dev_nodes_tile_t *tile, uint64_t unit)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
 
     if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
-        return mscclpp_dev_nodes_combine_nodes(block, tile, unit, 0,
-                                               mscclpp_dev_nodes_combine_ranks(ctx, block, tile, unit));
+        return mscclpp_dev_nodes_combine_all_nodes(block, tile, unit, 0,
+                                                   mscclpp_dev_nodes_combine_ranks(ctx, block, tile, unit));
     }
     return mscclpp_dev_ld_vec(nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT);
 }
@@ -282,8 +284,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclp
     if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT || nodes->pattern == MSCCLPP_DEV_NODES_SPLIT) {
         mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal_number(block, tile, true), 1, nodes->nnodes);
     }
-    for (unit = ctx->tid; unit < tile->size && !ctx->failed; unit += ctx->nthreads) {
-        const mscclpp_dev_vec_t value = mscclpp_dev_nodes_result(ctx, block, tile, unit);
+    for (unit = ctx->tid; unit < tile->units && !ctx->failed; unit += ctx->nthreads) {
+        const mscclpp_dev_vec_t value = mscclpp_dev_nodes_load_result(ctx, block, tile, unit);
 
         if (args->nranks == 1) {
             mscclpp_dev_st_unit(args->out, tile->base + unit, args->bytes, value, block->mask);
@@ -292,9 +294,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclp
         for (i = 0; i < args->nranks; ++i) {
             const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 
-            mscclpp_dev_st_vec(mscclpp_dev_nodes_place(ctx, block, tile, peer, MSCCLPP_DEV_TILE_RESULTS, args->rank) +
-                                   unit * MSCCLPP_DEV_UNIT,
-                               value);
+            mscclpp_dev_st_vec(
+                mscclpp_dev_nodes_tile_row(ctx, block, tile, peer, MSCCLPP_DEV_TILE_RESULTS, args->rank) +
+                    unit * MSCCLPP_DEV_UNIT,
+                value);
         }
     }
 }
@@ -320,10 +323,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
     }
     mscclpp_dev_barrier(ctx, args, ++block->barriers);
     for (shard = 0; shard < nodes->shards && !ctx->failed; ++shard) {
-        const char *results = mscclpp_dev_nodes_place(ctx, block, tile, args->rank, MSCCLPP_DEV_TILE_RESULTS, shard);
+        const char *results = mscclpp_dev_nodes_tile_row(ctx, block, tile, args->rank, MSCCLPP_DEV_TILE_RESULTS, shard);
 
-        for (unit = ctx->tid; unit < tile->size; unit += ctx->nthreads) {
-            mscclpp_dev_st_unit(args->out, shard * block->shard + tile->base + unit, args->bytes,
+        for (unit = ctx->tid; unit < tile->units; unit += ctx->nthreads) {
+            mscclpp_dev_st_unit(args->out, shard * block->shard_units + tile->base + unit, args->bytes,
                                 mscclpp_dev_ld_vec(results + unit * MSCCLPP_DEV_UNIT), block->mask);
         }
     }
@@ -341,11 +344,11 @@ MSCCLPP_DEV void mscclpp_dev_nodes_count_exchanges(const mscclpp_dev_ctx_t *ctx,
 
     nodes->exchanged[ctx->block] = block->exchanged + block->tiles;
     if (mscclpp_dev_nodes_in_steps(block)) {
-        mscclpp_dev_steps_count(ctx, block);
+        mscclpp_dev_steps_count_signals(ctx, block);
         return;
     }
     if (mscclpp_dev_nodes_over_trees(block)) {
-        mscclpp_dev_trees_count(ctx, block);
+        mscclpp_dev_trees_add_signals(ctx, block);
         return;
     }
     for (node = 0; node < nodes->nnodes; ++node) {
@@ -375,12 +378,12 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
 
     mscclpp_dev_enter(ctx, args);
     block.nodes = nodes;
-    block.shard = (units + nodes->shards - 1) / nodes->shards;
-    block.tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, ctx->nblocks, nodes->shards,
-                                        MSCCLPP_DEV_NODES_ROOM(nodes->pattern, nodes->nnodes, nodes->slot_size,
-                                                               nodes->halving.parts, nodes->halving.places));
-    block.tile = MSCCLPP_DEV_NODES_EVEN_TILE(block.shard, ctx->nblocks, block.tile);
-    grid_tiles = (block.shard + block.tile - 1) / block.tile;
+    block.shard_units = (units + nodes->shards - 1) / nodes->shards;
+    block.tile_units = MSCCLPP_DEV_NODES_TILE(args->bulk_size, ctx->nblocks, nodes->shards,
+                                              MSCCLPP_DEV_NODES_ROOM(nodes->pattern, nodes->nnodes, nodes->slot_size,
+                                                                     nodes->halving.parts, nodes->halving.places));
+    block.tile_units = MSCCLPP_DEV_NODES_EVEN_TILE(block.shard_units, ctx->nblocks, block.tile_units);
+    grid_tiles = (block.shard_units + block.tile_units - 1) / block.tile_units;
     block.tiles = ctx->block < grid_tiles ? (grid_tiles - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;
     block.is_owner = args->rank < nodes->shards;
     block.exchanged = block.is_owner ? nodes->exchanged[ctx->block] : 0;

@@ -28,12 +28,11 @@
  * where it stored e, after it has received e + 1 from the thread of the same number there. That thread had read e
  * before it stored e + 1.
  *
- * It may also be that only one of the two sides has its packets put. In e + 2, that side overwrites only what the other
- * side has read, even if parts of e are still being put. It pushes once its whole block has received e + 1. And it
- * stores or prepares e + 1 only after it has read e.
+ * Perhaps only one of the two sides has its packets put. In e + 2, that side overwrites only what the other side has
+ * read, even if parts of e are still being put. It pushes once its whole block has received e + 1. And it stores or
+ * prepares e + 1 only after it has read e.
  *
- * Within the node, packet.h has the proof. A rank that owns nothing exchanges packets with owners only, and nobody else
- * writes to it.
+ * Within the node, packet.h has the proof. A rank that owns nothing exchanges packets with owners only.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_PACKETS_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_PACKETS_H
@@ -51,21 +50,21 @@
 /* A block's part of an epoch. */
 typedef struct {
     const mscclpp_dev_nodes_args_t *nodes;
-    uint64_t shard;    /* units of each shard */
-    uint64_t base;     /* first unit of the epoch in each shard */
-    uint64_t begin;    /* the block's first unit in the epoch */
-    uint64_t count;    /* number of the block's units in the epoch; may be 0 for the last blocks of a short message */
-    uint64_t capacity; /* units of a slot within the node */
-    uint64_t slot;     /* units of a slot between nodes */
-    uint32_t set;      /* the set of slots between nodes: 0 or 1 */
-    uint32_t flag;     /* the flag in the epoch's packets */
+    uint64_t shard_units; /* units of each shard */
+    uint64_t base;        /* first unit of the epoch in each shard */
+    uint64_t begin;       /* the block's first unit in the epoch */
+    uint64_t count; /* number of the block's units in the epoch; may be 0 for the last blocks of a short message */
+    uint64_t near_slot_units; /* units of a slot within the node */
+    uint64_t far_slot_units;  /* units of a slot between nodes */
+    uint32_t set;             /* the set of slots between nodes: 0 or 1 */
+    uint32_t flag;            /* the flag in the epoch's packets */
 } mscclpp_dev_nodes_epoch_t;
 
 /* The places of one unit's packets from several senders. */
 typedef struct {
-    char *first;     /* the packets of sender 0 */
-    uint64_t stride; /* bytes from one sender's packets to those of the next sender */
-    uint64_t pair;   /* bytes from the first half of the unit to the second */
+    char *first;       /* the packets of sender 0 */
+    uint64_t stride;   /* bytes from one sender's packets to those of the next sender */
+    uint64_t half_gap; /* bytes from the first half of the unit to the second */
 } mscclpp_dev_nodes_row_t;
 
 /*
@@ -78,19 +77,17 @@ MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_near_row(const mscclpp_dev
     const mscclpp_dev_args_t *args = &epoch->nodes->common;
     mscclpp_dev_nodes_row_t row;
 
-    row.stride = epoch->capacity * MSCCLPP_DEV_PACKET_UNIT;
-    row.pair = epoch->capacity * MSCCLPP_DEV_PACKET_STEP;
+    row.stride = epoch->near_slot_units * MSCCLPP_DEV_PACKET_UNIT;
+    row.half_gap = epoch->near_slot_units * MSCCLPP_DEV_PACKET_STEP;
     row.first = args->scratch[receiver] + MSCCLPP_DEV_PACKET_OFFSET + (epoch->flag & 1) * args->packet_half +
                 (uint64_t)phase * epoch->nodes->largest_node * row.stride +
                 (epoch->begin + unit) * MSCCLPP_DEV_PACKET_STEP;
     return row;
 }
 
-/*
- * Returns the offset of the block's part of slot `slot` in the exchange area: 0 to send from, 1 + k for what node k
- * sends.
+/* Returns the offset of the block's part of a slot in the exchange area: 0 to send from, 1 + k for what node k sends.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_nodes_packet_slot(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot)
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_packet_slot_offset(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const uint64_t number = epoch->set * ((uint64_t)nodes->nnodes + 1) + slot;
@@ -104,8 +101,9 @@ MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_far_row(const mscclpp_dev_
     mscclpp_dev_nodes_row_t row;
 
     row.stride = epoch->nodes->packet_units * MSCCLPP_DEV_PACKET_UNIT;
-    row.pair = epoch->count * MSCCLPP_DEV_PACKET_STEP;
-    row.first = epoch->nodes->exchange + mscclpp_dev_nodes_packet_slot(epoch, 1) + unit * MSCCLPP_DEV_PACKET_STEP;
+    row.half_gap = epoch->count * MSCCLPP_DEV_PACKET_STEP;
+    row.first =
+        epoch->nodes->exchange + mscclpp_dev_nodes_packet_slot_offset(epoch, 1) + unit * MSCCLPP_DEV_PACKET_STEP;
     return row;
 }
 
@@ -133,7 +131,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, c
     uint32_t first_sender;
     int i;
 
-    /* Avoids a compiler warning: compilers do not see that sender 0 always sets it. */
+    /* Avoids a compiler warning: compilers do not see that sender 0 always sets `acc`. */
     mscclpp_dev_acc_set(&acc, dtype, own_value);
     for (first_sender = 0; first_sender < nsenders; first_sender += MSCCLPP_DEV_NODES_BATCH) {
         MSCCLPP_DEV_UNROLL
@@ -142,15 +140,15 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, c
 
             values[i] = own_value;
             has_arrived[i] = sender >= nsenders || sender == own_sender ||
-                             mscclpp_dev_poll_unit(row.first + sender * row.stride, row.pair, &values[i], epoch->flag,
-                                                   MSCCLPP_DEV_LL16);
+                             mscclpp_dev_poll_unit(row.first + sender * row.stride, row.half_gap, &values[i],
+                                                   epoch->flag, MSCCLPP_DEV_LL16);
         }
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_NODES_BATCH; ++i) {
             const uint32_t sender = first_sender + (uint32_t)i;
 
             if (!has_arrived[i]) {
-                mscclpp_dev_get_unit(ctx, &nodes->common, row.first + sender * row.stride, row.pair, &values[i],
+                mscclpp_dev_get_unit(ctx, &nodes->common, row.first + sender * row.stride, row.half_gap, &values[i],
                                      epoch->flag, MSCCLPP_DEV_LL16,
                                      mscclpp_dev_nodes_late_rank(ctx, nodes, is_far, sender));
             }
@@ -165,25 +163,26 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, c
 }
 
 /* Loads one unit of the block's part from this rank's operands for a shard; zeros beyond the end of the shard. */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_load(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t shard,
-                                                     uint64_t unit)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_load_unit(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t shard,
+                                                          uint64_t unit)
 {
     const mscclpp_dev_args_t *args = &epoch->nodes->common;
     const uint64_t shard_unit = epoch->base + epoch->begin + unit;
 
-    return shard_unit >= epoch->shard ? mscclpp_dev_vec_zero()
-                                      : mscclpp_dev_ld_unit(args->in, shard * epoch->shard + shard_unit, args->bytes);
+    return shard_unit >= epoch->shard_units
+               ? mscclpp_dev_vec_zero()
+               : mscclpp_dev_ld_unit(args->in, shard * epoch->shard_units + shard_unit, args->bytes);
 }
 
 /* Stores one unit of a shard of the result, unless it is beyond the end of the shard or the thread has failed. */
-MSCCLPP_DEV void mscclpp_dev_nodes_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
-                                         uint32_t shard, uint64_t unit, mscclpp_dev_vec_t value, uint32_t mask)
+MSCCLPP_DEV void mscclpp_dev_nodes_store_unit(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
+                                              uint32_t shard, uint64_t unit, mscclpp_dev_vec_t value, uint32_t mask)
 {
     const mscclpp_dev_args_t *args = &epoch->nodes->common;
     const uint64_t shard_unit = epoch->base + epoch->begin + unit;
 
-    if (shard_unit < epoch->shard && !ctx->failed) {
-        mscclpp_dev_st_unit(args->out, shard * epoch->shard + shard_unit, args->bytes, value, mask);
+    if (shard_unit < epoch->shard_units && !ctx->failed) {
+        mscclpp_dev_st_unit(args->out, shard * epoch->shard_units + shard_unit, args->bytes, value, mask);
     }
 }
 
@@ -192,11 +191,11 @@ MSCCLPP_DEV void mscclpp_dev_nodes_store(const mscclpp_dev_ctx_t *ctx, const msc
  * keeps this value for its first unit only, so other units may be combined twice. The second time, all packets have
  * already arrived. If a wait fails, sets ctx->failed, and the value is arbitrary.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_partial(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
-                                                        bool hot, int dtype, int op, uint64_t unit)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
+                                                       bool hot, int dtype, int op, uint64_t unit)
 {
     const mscclpp_dev_args_t *args = &epoch->nodes->common;
-    const mscclpp_dev_vec_t own_value = mscclpp_dev_nodes_load(epoch, args->rank, unit);
+    const mscclpp_dev_vec_t own_value = mscclpp_dev_nodes_load_unit(epoch, args->rank, unit);
 
     if (args->nranks == 1) {
         return own_value;
@@ -212,31 +211,31 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send_near(const mscclpp_dev_nodes_epoch_t *ep
 {
     const mscclpp_dev_nodes_row_t row = mscclpp_dev_nodes_near_row(epoch, receiver, phase, unit);
 
-    mscclpp_dev_put_unit(row.first + epoch->nodes->common.rank * row.stride, row.pair, value, epoch->flag,
+    mscclpp_dev_put_unit(row.first + epoch->nodes->common.rank * row.stride, row.half_gap, value, epoch->flag,
                          MSCCLPP_DEV_LL16);
 }
 
 /*
- * Stores the packets of a unit in the memory of all other nodes, if kernels can access it. Otherwise stores them in
+ * Stores the packets of a unit in the memory of all other nodes if kernels can access it. Otherwise stores them in
  * this rank's exchange area, from which mscclpp_dev_nodes_put_packets puts them later.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_send_far(const mscclpp_dev_nodes_epoch_t *epoch, uint64_t unit,
                                             mscclpp_dev_vec_t value)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
-    const uint64_t pair = epoch->count * MSCCLPP_DEV_PACKET_STEP;
-    const uint64_t slot = mscclpp_dev_nodes_packet_slot(epoch, nodes->is_mapped != 0 ? 1 + nodes->node : 0);
+    const uint64_t half_gap = epoch->count * MSCCLPP_DEV_PACKET_STEP;
+    const uint64_t slot = mscclpp_dev_nodes_packet_slot_offset(epoch, nodes->is_mapped != 0 ? 1 + nodes->node : 0);
     const uint64_t offset = slot + unit * MSCCLPP_DEV_PACKET_STEP;
     uint32_t i;
 
     if (nodes->is_mapped == 0) {
-        mscclpp_dev_put_unit(nodes->exchange + offset, pair, value, epoch->flag, MSCCLPP_DEV_LL16);
+        mscclpp_dev_put_unit(nodes->exchange + offset, half_gap, value, epoch->flag, MSCCLPP_DEV_LL16);
         return;
     }
     for (i = 1; i < nodes->nnodes; ++i) {
         const uint32_t to_node = nodes->node + i < nodes->nnodes ? nodes->node + i : nodes->node + i - nodes->nnodes;
 
-        mscclpp_dev_put_unit(nodes->mapped[to_node] + (offset - nodes->packets_offset), pair, value, epoch->flag,
+        mscclpp_dev_put_unit(nodes->mapped[to_node] + (offset - nodes->packets_offset), half_gap, value, epoch->flag,
                              MSCCLPP_DEV_LL16);
     }
 }
@@ -255,8 +254,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_put_packets(mscclpp_dev_ctx_t *ctx, const msc
         const uint32_t to_node = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, i);
 
         mscclpp_dev_port_put(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, to_node),
-                             mscclpp_dev_nodes_packet_slot(epoch, 1 + nodes->node),
-                             mscclpp_dev_nodes_packet_slot(epoch, 0), epoch->count * MSCCLPP_DEV_PACKET_UNIT);
+                             mscclpp_dev_nodes_packet_slot_offset(epoch, 1 + nodes->node),
+                             mscclpp_dev_nodes_packet_slot_offset(epoch, 0), epoch->count * MSCCLPP_DEV_PACKET_UNIT);
     }
 }
 
@@ -276,7 +275,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_deliver(const mscclpp_dev_ctx_t *ctx, const m
                                     args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks,
                                     MSCCLPP_DEV_PHASE_RESULTS, unit, value);
     }
-    mscclpp_dev_nodes_store(ctx, epoch, args->rank, unit, value, mask);
+    mscclpp_dev_nodes_store_unit(ctx, epoch, args->rank, unit, value, mask);
 }
 
 /* ---- Step by step: with one partner after another ---- */
@@ -293,7 +292,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_step_offset(const mscclpp_dev_nodes_epoch
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const uint64_t half = ((uint64_t)nodes->nnodes + 1) * nodes->packet_units;
 
-    return nodes->packets_offset + (epoch->set * half + slot * epoch->slot + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT +
+    return nodes->packets_offset +
+           (epoch->set * half + slot * epoch->far_slot_units + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT +
            unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
@@ -319,12 +319,13 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_get(mscclpp_dev_ctx_t *ctx,
  * values of other units are in the packets `stored`, or are combined from the operands if that is NULL. This thread has
  * stored them itself, so it does not wait for them, and the rank 0 that it passes is never reported as late.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_own(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
-                                                         bool hot, int dtype, int op, const char *stored, uint64_t unit,
-                                                         mscclpp_dev_vec_t first_value)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_value(mscclpp_dev_ctx_t *ctx,
+                                                           const mscclpp_dev_nodes_epoch_t *epoch, bool hot, int dtype,
+                                                           int op, const char *stored, uint64_t unit,
+                                                           mscclpp_dev_vec_t first_value)
 {
     return unit == ctx->tid ? first_value
-           : stored == NULL ? mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, unit)
+           : stored == NULL ? mscclpp_dev_nodes_reduce(ctx, epoch, hot, dtype, op, unit)
                             : mscclpp_dev_nodes_step_get(ctx, epoch, stored, unit, 0);
 }
 
@@ -362,20 +363,20 @@ MSCCLPP_DEV void mscclpp_dev_nodes_step_send(mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Sets the values of `count` units on this node after a receiving step, from their values `own` before the step and the
- * received ones. The order of the two follows the order of nodes, and depends on the kind of the step. Returns the
- * array with the new values, which is one of the two; the other one keeps nothing of use.
+ * Combines `count` units of this node, `own_units`, with those that a receiving step has received, `new_units`. The
+ * order of the two follows the order of nodes, and depends on the kind of the step. Returns the array with the new
+ * values, which is one of the two; the other one keeps nothing of use.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t *mscclpp_dev_nodes_step_combine(uint32_t kind, bool hot, int dtype, int op,
-                                                              mscclpp_dev_vec_t *own, mscclpp_dev_vec_t *received,
-                                                              uint32_t count)
+                                                              mscclpp_dev_vec_t *own_units,
+                                                              mscclpp_dev_vec_t *new_units, uint32_t count)
 {
-    mscclpp_dev_vec_t *first = kind == MSCCLPP_DEV_STEP_BEFORE ? received : own,
-                      *second = first == own ? received : own;
+    mscclpp_dev_vec_t *first = kind == MSCCLPP_DEV_STEP_BEFORE ? new_units : own_units,
+                      *second = first == own_units ? new_units : own_units;
     uint32_t i;
 
     if (kind == MSCCLPP_DEV_STEP_STORE) {
-        return received;
+        return new_units;
     }
 #if MSCCLPP_DEV_ROWS
     if (mscclpp_dev_row_add(dtype, op, first, second, count)) {
@@ -394,30 +395,32 @@ MSCCLPP_DEV mscclpp_dev_vec_t *mscclpp_dev_nodes_step_combine(uint32_t kind, boo
 
 /*
  * Carries out a step for this thread's units from `unit` on, at most MSCCLPP_DEV_NODES_STEP_UNITS of them. Takes their
- * values as mscclpp_dev_nodes_step_own does. A receiving step combines them with what it receives. Then stores them in
- * the packets `to`, or, if that is NULL, delivers them as the result. Returns the value of this thread's first unit.
+ * values as mscclpp_dev_nodes_step_value does. A receiving step combines them with what it receives. Then stores
+ * them in the packets `to`, or, if that is NULL, delivers them as the result. Returns the value of this thread's first
+ * unit.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_units(mscclpp_dev_ctx_t *ctx,
                                                            const mscclpp_dev_nodes_epoch_t *epoch, bool hot, int dtype,
                                                            int op, const mscclpp_dev_step_t *step, const char *stored,
                                                            char *to, uint64_t unit, mscclpp_dev_vec_t first_value)
 {
-    mscclpp_dev_vec_t own[MSCCLPP_DEV_NODES_STEP_UNITS], received[MSCCLPP_DEV_NODES_STEP_UNITS], *values = own;
+    mscclpp_dev_vec_t own_units[MSCCLPP_DEV_NODES_STEP_UNITS], new_units[MSCCLPP_DEV_NODES_STEP_UNITS],
+        *values = own_units;
     const uint64_t begin = unit;
     uint32_t count = 0, i;
 
-    own[0] = received[0] = first_value; /* avoids a compiler warning: there is a unit */
+    own_units[0] = new_units[0] = first_value; /* avoids a compiler warning: there is a unit */
     for (; count < MSCCLPP_DEV_NODES_STEP_UNITS && unit < epoch->count; ++count, unit += ctx->nthreads) {
-        own[count] = mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored, unit, first_value);
+        own_units[count] = mscclpp_dev_nodes_step_value(ctx, epoch, hot, dtype, op, stored, unit, first_value);
     }
     if (step->kind != MSCCLPP_DEV_STEP_SEND) {
         const char *from = mscclpp_dev_nodes_step_row(epoch, step->slot);
         const uint32_t peer = mscclpp_dev_nodes_late_rank(ctx, epoch->nodes, true, step->peer);
 
         for (i = 0; i < count; ++i) {
-            received[i] = mscclpp_dev_nodes_step_get(ctx, epoch, from, begin + (uint64_t)i * ctx->nthreads, peer);
+            new_units[i] = mscclpp_dev_nodes_step_get(ctx, epoch, from, begin + (uint64_t)i * ctx->nthreads, peer);
         }
-        values = mscclpp_dev_nodes_step_combine(step->kind, hot, dtype, op, own, received, count);
+        values = mscclpp_dev_nodes_step_combine(step->kind, hot, dtype, op, own_units, new_units, count);
     }
     for (i = 0, unit = begin; i < count; ++i, unit += ctx->nthreads) {
         if (to == NULL) {
@@ -454,16 +457,13 @@ MSCCLPP_DEV void mscclpp_dev_nodes_run_steps(mscclpp_dev_ctx_t *ctx, const msccl
         return;
     }
     if (ctx->tid < epoch->count) {
-        first_value = mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, ctx->tid);
+        first_value = mscclpp_dev_nodes_reduce(ctx, epoch, hot, dtype, op, ctx->tid);
     }
     for (i = 0; i < nodes->doubling.count; ++i) {
         const mscclpp_dev_step_t step = nodes->doubling.step[i];
         const bool sends = step.kind == MSCCLPP_DEV_STEP_SEND, is_last = i + 1 == nodes->doubling.count;
 
-        /*
-         * The slot that this step sends from, or, for a receiving step, that the next step sends from. The last step
-         * stores nothing.
-         */
+        /* The slot that this step, if it sends, or else the next step sends from. The last step stores nothing. */
         to_slot = nodes->doubling.slots + (sends ? step.round : is_last ? 0 : nodes->doubling.step[i + 1].round);
         to = mscclpp_dev_nodes_step_row(epoch, to_slot);
         /* A sending step need not store data that the receiving step before it has stored in the same slot. */
@@ -481,7 +481,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_run_steps(mscclpp_dev_ctx_t *ctx, const msccl
     /* If the last step is a sending one, or if there are no steps, the result has not been delivered yet. */
     for (unit = ctx->tid; unit < epoch->count && !is_delivered; unit += ctx->nthreads) {
         mscclpp_dev_nodes_deliver(ctx, epoch, unit,
-                                  mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored, unit, first_value),
+                                  mscclpp_dev_nodes_step_value(ctx, epoch, hot, dtype, op, stored, unit, first_value),
                                   mscclpp_dev_unit_mask(dtype));
     }
 }
@@ -490,8 +490,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_run_steps(mscclpp_dev_ctx_t *ctx, const msccl
  * Carries out an owner's part of an epoch: combines its node's operands, exchanges this partial result with the other
  * nodes, and sends the result to all ranks of its node. A thread that has failed sends and stores nothing more.
  */
-MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
-                                           int dtype, int op)
+MSCCLPP_DEV void mscclpp_dev_nodes_exchange_direct(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
+                                                   bool hot, int dtype, int op)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
@@ -499,7 +499,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
     uint64_t unit;
 
     for (unit = ctx->tid; unit < epoch->count; unit += ctx->nthreads) {
-        value = mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, unit);
+        value = mscclpp_dev_nodes_reduce(ctx, epoch, hot, dtype, op, unit);
         first_value = unit == ctx->tid ? value : first_value;
         if (!ctx->failed) {
             mscclpp_dev_nodes_send_far(epoch, unit, value);
@@ -512,7 +512,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
         }
     }
     for (unit = ctx->tid; unit < epoch->count; unit += ctx->nthreads) {
-        value = unit == ctx->tid ? first_value : mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, unit);
+        value = unit == ctx->tid ? first_value : mscclpp_dev_nodes_reduce(ctx, epoch, hot, dtype, op, unit);
         value = mscclpp_dev_nodes_gather(ctx, epoch, hot, dtype, op, mscclpp_dev_nodes_far_row(epoch, unit), true,
                                          nodes->nnodes, nodes->node, value);
         mscclpp_dev_nodes_deliver(ctx, epoch, unit, value, mask);
@@ -537,14 +537,14 @@ MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
         for (shard = 0; shard < nodes->shards; ++shard) {
             if (shard != args->rank) {
                 mscclpp_dev_nodes_send_near(epoch, shard, MSCCLPP_DEV_PHASE_OPERANDS, unit,
-                                            mscclpp_dev_nodes_load(epoch, shard, unit));
+                                            mscclpp_dev_nodes_load_unit(epoch, shard, unit));
             }
         }
     }
     if (args->rank < nodes->shards && nodes->pattern == MSCCLPP_DEV_NODES_DOUBLING) {
         mscclpp_dev_nodes_run_steps(ctx, epoch, hot, dtype, op);
     } else if (args->rank < nodes->shards) {
-        mscclpp_dev_nodes_combine(ctx, epoch, hot, dtype, op);
+        mscclpp_dev_nodes_exchange_direct(ctx, epoch, hot, dtype, op);
     }
     for (unit = ctx->tid; unit < epoch->count; unit += ctx->nthreads) {
         const mscclpp_dev_nodes_row_t row =
@@ -554,9 +554,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
             mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
 
             if (shard != args->rank) {
-                mscclpp_dev_get_unit(ctx, args, row.first + shard * row.stride, row.pair, &value, epoch->flag,
+                mscclpp_dev_get_unit(ctx, args, row.first + shard * row.stride, row.half_gap, &value, epoch->flag,
                                      MSCCLPP_DEV_LL16, shard);
-                mscclpp_dev_nodes_store(ctx, epoch, shard, unit, value, mask);
+                mscclpp_dev_nodes_store_unit(ctx, epoch, shard, unit, value, mask);
             }
         }
     }
@@ -575,21 +575,21 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, con
     const uint64_t slot_units =
         MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->doubling.slots);
     const uint64_t capacity = MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->largest_node, slot_units);
-    const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)ctx->nblocks * ctx->nthreads);
-    const uint64_t block_share = (chunk + ctx->nblocks - 1) / ctx->nblocks;
+    const uint64_t epoch_units = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)ctx->nblocks * ctx->nthreads);
+    const uint64_t block_share = (epoch_units + ctx->nblocks - 1) / ctx->nblocks;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     mscclpp_dev_nodes_epoch_t epoch;
 
     mscclpp_dev_nodes_sparse_free(ctx, nodes);
     epoch.nodes = nodes;
-    epoch.shard = shard;
-    epoch.capacity = capacity;
-    epoch.slot = slot_units;
-    epoch.begin = ctx->block * block_share < chunk ? ctx->block * block_share : chunk;
-    epoch.count = chunk - epoch.begin < block_share ? chunk - epoch.begin : block_share;
+    epoch.shard_units = shard;
+    epoch.near_slot_units = capacity;
+    epoch.far_slot_units = slot_units;
+    epoch.begin = ctx->block * block_share < epoch_units ? ctx->block * block_share : epoch_units;
+    epoch.count = epoch_units - epoch.begin < block_share ? epoch_units - epoch.begin : block_share;
     epoch.flag = mscclpp_dev_last_epoch(ctx, args);
     epoch.set = MSCCLPP_DEV_NODES_PACKET_SET(epoch.flag, mscclpp_dev_nodes_sparse_calls(nodes));
-    for (epoch.base = 0; epoch.base < shard; epoch.base += chunk) {
+    for (epoch.base = 0; epoch.base < shard; epoch.base += epoch_units) {
         ++epoch.flag;
         epoch.set ^= 1;
         mscclpp_dev_nodes_epoch(ctx, &epoch, hot, dtype, op);

@@ -61,8 +61,8 @@ MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_ring_signal_number(const mscclpp_dev_no
 }
 
 /* Returns where the second area of a tile's set begins, as an offset in the exchange area. */
-MSCCLPP_DEV uint64_t mscclpp_dev_ring_incoming(const mscclpp_dev_nodes_block_t *block,
-                                               const mscclpp_dev_nodes_tile_t *tile)
+MSCCLPP_DEV uint64_t mscclpp_dev_ring_incoming_offset(const mscclpp_dev_nodes_block_t *block,
+                                                      const mscclpp_dev_nodes_tile_t *tile)
 {
     return tile->set + MSCCLPP_DEV_NODES_RING_ROOM(block->nodes->nnodes, block->nodes->slot_size);
 }
@@ -92,7 +92,7 @@ MSCCLPP_DEV void mscclpp_dev_ring_set_out(mscclpp_dev_ctx_t *ctx, const mscclpp_
     uint32_t node;
 
     if (ctx->tid == 0) {
-        mscclpp_dev_ring_send(ctx, block, tile, nodes->node, mscclpp_dev_ring_incoming(block, tile));
+        mscclpp_dev_ring_send(ctx, block, tile, nodes->node, mscclpp_dev_ring_incoming_offset(block, tile));
     }
     for (node = ctx->tid; node < nodes->nnodes && ctx->block == 0 && tile->index == 0; node += ctx->nthreads) {
         if (node != nodes->node && node != mscclpp_dev_ring_successor(nodes)) {
@@ -112,7 +112,7 @@ MSCCLPP_DEV void mscclpp_dev_ring_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     const uint32_t nnodes = nodes->nnodes, part = MSCCLPP_DEV_NODES_RING_REDUCED(nnodes, nodes->node, step);
-    const uint64_t incoming = mscclpp_dev_ring_incoming(block, tile);
+    const uint64_t incoming = mscclpp_dev_ring_incoming_offset(block, tile);
     const uint64_t end_unit = mscclpp_dev_nodes_part_begin(tile, part + 1);
     mscclpp_dev_acc_t acc;
     uint64_t unit;

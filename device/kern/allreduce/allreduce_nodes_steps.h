@@ -40,7 +40,7 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_send(mscclpp_dev_ctx_t *ctx, const ms
     const uint64_t end_unit = mscclpp_dev_nodes_part_begin(tile, step->first + step->count);
 
     mscclpp_dev_port_put_with_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, step->peer),
-                                     tile->set + step->place * tile->part * MSCCLPP_DEV_UNIT,
+                                     tile->set + step->place * tile->part_units * MSCCLPP_DEV_UNIT,
                                      tile->set + first_unit * MSCCLPP_DEV_UNIT,
                                      (end_unit - first_unit) * MSCCLPP_DEV_UNIT);
 }
@@ -64,7 +64,7 @@ MSCCLPP_DEV void mscclpp_dev_steps_combine(const mscclpp_dev_ctx_t *ctx, const m
 {
     const uint64_t first_unit = mscclpp_dev_nodes_part_begin(tile, step->first);
     const uint64_t end_unit = mscclpp_dev_nodes_part_begin(tile, step->first + step->count);
-    const char *received = block->nodes->exchange + tile->set + step->place * tile->part * MSCCLPP_DEV_UNIT;
+    const char *received = block->nodes->exchange + tile->set + step->place * tile->part_units * MSCCLPP_DEV_UNIT;
     const bool is_received_first = step->kind == MSCCLPP_DEV_STEP_BEFORE;
     mscclpp_dev_acc_t acc;
     uint64_t unit;
@@ -116,7 +116,7 @@ MSCCLPP_DEV void mscclpp_dev_steps_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_de
  * Adds this operation's signals to the counts that later operations wait for. A peer's last message in a tile has the
  * number of its messages in the tile, `total`. Called by one thread.
  */
-MSCCLPP_DEV void mscclpp_dev_steps_count(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
+MSCCLPP_DEV void mscclpp_dev_steps_count_signals(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     uint32_t i;

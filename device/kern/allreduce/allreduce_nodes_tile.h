@@ -10,25 +10,25 @@
 /* The operation, as a block of the grid sees it, and the block's progress. */
 typedef struct {
     const mscclpp_dev_nodes_args_t *nodes;
-    uint64_t shard;     /* units of each shard */
-    uint64_t tile;      /* units of a full tile, for each shard */
-    uint64_t tiles;     /* tiles of this block */
-    uint64_t exchanged; /* exchanges of this block in earlier operations */
-    uint64_t barriers;  /* barriers that the block has passed */
-    uint32_t mask;      /* mscclpp_dev_unit_mask of the type */
-    bool is_owner;      /* this rank owns a shard, so it exchanges data with other nodes */
-    bool hot;           /* `dtype` and `op` are constants of the compiled kernel */
+    uint64_t shard_units; /* units of each shard */
+    uint64_t tile_units;  /* units of a full tile, for each shard */
+    uint64_t tiles;       /* tiles of this block */
+    uint64_t exchanged;   /* exchanges of this block in earlier operations */
+    uint64_t barriers;    /* barriers that the block has passed */
+    uint32_t mask;        /* mscclpp_dev_unit_mask of the type */
+    bool is_owner;        /* this rank owns a shard, so it exchanges data with other nodes */
+    bool hot;             /* `dtype` and `op` are constants of the compiled kernel */
     int dtype;
     int op;
 } mscclpp_dev_nodes_block_t;
 
 /* A tile of each shard. It is cut into parts for the nodes, or for the messages of a list of steps. */
 typedef struct {
-    uint64_t index; /* number of the tile among those of this block, from 0 */
-    uint64_t base;  /* its first unit in each shard */
-    uint64_t size;  /* units of each shard */
-    uint64_t part;  /* units of each part; the last parts may have fewer, or none */
-    uint64_t set;   /* where its set of slots begins in the exchange area, offset in bytes */
+    uint64_t index;      /* number of the tile among those of this block, from 0 */
+    uint64_t base;       /* its first unit in each shard */
+    uint64_t units;      /* units of each shard */
+    uint64_t part_units; /* units of each part; the last parts may have fewer, or none */
+    uint64_t set;        /* where its set of slots begins in the exchange area, offset in bytes */
 } mscclpp_dev_nodes_tile_t;
 
 /*
@@ -44,14 +44,15 @@ MSCCLPP_DEV mscclpp_dev_nodes_tile_t mscclpp_dev_nodes_tile(const mscclpp_dev_ct
     mscclpp_dev_nodes_tile_t tile;
 
     tile.index = index;
-    tile.base = (ctx->block + index * ctx->nblocks) * block->tile;
-    tile.size = block->shard - tile.base < block->tile ? block->shard - tile.base : block->tile;
-    tile.part = (tile.size + parts - 1) / parts;
+    tile.base = (ctx->block + index * ctx->nblocks) * block->tile_units;
+    tile.units =
+        block->shard_units - tile.base < block->tile_units ? block->shard_units - tile.base : block->tile_units;
+    tile.part_units = (tile.units + parts - 1) / parts;
     tile.set = MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, set) * nodes->slot_size;
     if (nodes->pattern == MSCCLPP_DEV_NODES_TREES) {
-        tile.set =
-            MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, 0) * nodes->slot_size +
-            index % MSCCLPP_DEV_NODES_TREES_WINDOW * MSCCLPP_DEV_NODES_TREES_PLACES * block->tile * MSCCLPP_DEV_UNIT;
+        tile.set = MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, 0) * nodes->slot_size +
+                   index % MSCCLPP_DEV_NODES_TREES_WINDOW * MSCCLPP_DEV_NODES_TREES_PLACES * block->tile_units *
+                       MSCCLPP_DEV_UNIT;
     }
     return tile;
 }
@@ -66,20 +67,20 @@ enum { MSCCLPP_DEV_TILE_OPERANDS, MSCCLPP_DEV_TILE_RESULTS };
  * Returns the place of a shard of a tile in the scratch of rank `rank` of this node. `contents` selects this rank's
  * operands or the results for it.
  */
-MSCCLPP_DEV char *mscclpp_dev_nodes_place(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
-                                          const mscclpp_dev_nodes_tile_t *tile, uint32_t rank, uint32_t contents,
-                                          uint32_t shard)
+MSCCLPP_DEV char *mscclpp_dev_nodes_tile_row(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
+                                             const mscclpp_dev_nodes_tile_t *tile, uint32_t rank, uint32_t contents,
+                                             uint32_t shard)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     const uint64_t row = ((uint64_t)ctx->block * 4 + 2 * contents + tile->index % 2) * nodes->shards + shard;
 
-    return nodes->common.scratch[rank] + nodes->common.bulk_offset + row * block->tile * MSCCLPP_DEV_UNIT;
+    return nodes->common.scratch[rank] + nodes->common.bulk_offset + row * block->tile_units * MSCCLPP_DEV_UNIT;
 }
 
 /* Returns the first unit of a part of the tile, which is the end of the part before it. Parts are counted from 0. */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_part_begin(const mscclpp_dev_nodes_tile_t *tile, uint32_t part)
 {
-    return part * tile->part < tile->size ? part * tile->part : tile->size;
+    return part * tile->part_units < tile->units ? part * tile->part_units : tile->units;
 }
 
 /*
@@ -99,9 +100,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_ranks(const mscclpp_dev_
         return mscclpp_dev_ld_unit(args->in, tile->base + unit, args->bytes);
     }
     for (rank = 0; rank < args->nranks; ++rank) {
-        const mscclpp_dev_vec_t value =
-            mscclpp_dev_ld_vec(mscclpp_dev_nodes_place(ctx, block, tile, rank, MSCCLPP_DEV_TILE_OPERANDS, args->rank) +
-                               unit * MSCCLPP_DEV_UNIT);
+        const mscclpp_dev_vec_t value = mscclpp_dev_ld_vec(
+            mscclpp_dev_nodes_tile_row(ctx, block, tile, rank, MSCCLPP_DEV_TILE_OPERANDS, args->rank) +
+            unit * MSCCLPP_DEV_UNIT);
 
         if (rank == 0) {
             mscclpp_dev_acc_set(&acc, block->dtype, value);

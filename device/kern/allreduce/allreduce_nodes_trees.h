@@ -22,7 +22,7 @@
  * - In the parent, of a child's tile. The child has received result i before, as W > L, so the parent has combined it.
  * - In the node itself, of its own tile. It has received result i, so what it sent up has left. What it passed on has
  *   left, too: its children have sent up tile i + W - 1, so they have received result i, as W - 1 > L.
- * - In a child, of the result. Its parent, which has received the child's tile i + W, may send result i + W. Then all
+ * - In a child, of the result. The parent sends result i + W after it has received the child's tile i + W. By then all
  *   nodes below the parent have passed on result i. The same holds after the last tile, which has come from the child.
  *
  * Each node rounds what it passes on to the type of the elements. Types that are combined in a wider type are not
@@ -79,10 +79,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_trees_lag(const mscclpp_dev_ctx_t *ctx, const m
 }
 
 /* Returns where the data that child 0 or 1 of a node sends up arrive in that node's area. */
-MSCCLPP_DEV uint64_t mscclpp_dev_trees_incoming(const mscclpp_dev_nodes_block_t *block,
-                                                const mscclpp_dev_nodes_tile_t *tile, uint32_t child)
+MSCCLPP_DEV uint64_t mscclpp_dev_trees_incoming_offset(const mscclpp_dev_nodes_block_t *block,
+                                                       const mscclpp_dev_nodes_tile_t *tile, uint32_t child)
 {
-    return tile->set + (1 + child) * block->tile * MSCCLPP_DEV_UNIT;
+    return tile->set + (1 + child) * block->tile_units * MSCCLPP_DEV_UNIT;
 }
 
 /*
@@ -103,7 +103,8 @@ MSCCLPP_DEV void mscclpp_dev_trees_await_tile(mscclpp_dev_ctx_t *ctx, const mscc
                                               const mscclpp_dev_nodes_tile_t *tile, uint32_t node)
 {
     mscclpp_dev_trees_await(ctx, nodes, node,
-                            (mscclpp_dev_trees_meets(nodes->nnodes, node, nodes->node) ? 1 : 0) + tile->index + 1);
+                            (mscclpp_dev_trees_signals_at_meeting(nodes->nnodes, node, nodes->node) ? 1 : 0) +
+                                tile->index + 1);
 }
 
 /*
@@ -114,13 +115,14 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_trees_put(mscclpp_dev_ctx_t *ctx, const msc
                                                const mscclpp_dev_nodes_tile_t *tile, uint32_t node, uint64_t to)
 {
     mscclpp_dev_port_put_with_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, node), to,
-                                     tile->set, tile->size * MSCCLPP_DEV_UNIT);
+                                     tile->set, tile->units * MSCCLPP_DEV_UNIT);
 }
 
 /*
- * Meets all other nodes: nobody leaves before all have come. Each step exchanges signals with the nodes at one
- * distance, and passes on what the steps before have told. `is_end`: after the last tile; the signal of a node is then
- * its last one of the operation. Called by all threads. If a wait fails, sets ctx->failed in all of them.
+ * Meets all other nodes: no node leaves before all have come. Each step exchanges signals with the two nodes at one
+ * distance; a signal also tells what the node has learned in the steps before. `is_end`: this is the meeting after the
+ * last tile, and the signal awaited from a node is its last one of the operation. Called by all threads. If a wait
+ * fails, sets ctx->failed in all of them.
  */
 MSCCLPP_DEV void mscclpp_dev_trees_meet_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block, bool is_end)
 {
@@ -133,7 +135,8 @@ MSCCLPP_DEV void mscclpp_dev_trees_meet_all(mscclpp_dev_ctx_t *ctx, const mscclp
         const uint32_t from = MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, distance);
 
         mscclpp_dev_port_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, to));
-        mscclpp_dev_trees_await(ctx, nodes, from, is_end ? mscclpp_dev_trees_signals(&place, from, block->tiles) : 1);
+        mscclpp_dev_trees_await(ctx, nodes, from,
+                                is_end ? mscclpp_dev_trees_count_signals(&place, from, block->tiles) : 1);
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
@@ -161,21 +164,21 @@ MSCCLPP_DEV void mscclpp_dev_trees_send_down(mscclpp_dev_ctx_t *ctx, const msccl
 MSCCLPP_DEV void mscclpp_dev_trees_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                            const mscclpp_dev_nodes_tile_t *tile, bool has_second)
 {
-    const char *first = block->nodes->exchange + mscclpp_dev_trees_incoming(block, tile, 0);
-    const char *second = block->nodes->exchange + mscclpp_dev_trees_incoming(block, tile, 1);
-    char *own = block->nodes->exchange + tile->set;
+    const char *first = block->nodes->exchange + mscclpp_dev_trees_incoming_offset(block, tile, 0);
+    const char *second = block->nodes->exchange + mscclpp_dev_trees_incoming_offset(block, tile, 1);
+    char *own_results = block->nodes->exchange + tile->set;
     mscclpp_dev_acc_t acc;
     uint64_t unit;
 
-    for (unit = ctx->tid; unit < tile->size; unit += ctx->nthreads) {
+    for (unit = ctx->tid; unit < tile->units; unit += ctx->nthreads) {
         const uint64_t offset = unit * MSCCLPP_DEV_UNIT;
 
         mscclpp_dev_acc_set(&acc, block->dtype, mscclpp_dev_ld_vec(first + offset));
         if (has_second) {
             mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, mscclpp_dev_ld_vec(second + offset));
         }
-        mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, mscclpp_dev_ld_vec(own + offset));
-        mscclpp_dev_st_vec(own + offset, mscclpp_dev_acc_get(&acc, block->dtype));
+        mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, mscclpp_dev_ld_vec(own_results + offset));
+        mscclpp_dev_st_vec(own_results + offset, mscclpp_dev_acc_get(&acc, block->dtype));
     }
 }
 
@@ -209,7 +212,7 @@ MSCCLPP_DEV void mscclpp_dev_trees_go_up(mscclpp_dev_ctx_t *ctx, const mscclpp_d
         mscclpp_dev_trees_send_down(ctx, nodes, &place, tile);
     } else if (ctx->tid == 0 && !ctx->failed) {
         mscclpp_dev_trees_put(ctx, nodes, tile, parent,
-                              mscclpp_dev_trees_incoming(block, tile, mscclpp_dev_trees_number(&place)));
+                              mscclpp_dev_trees_incoming_offset(block, tile, mscclpp_dev_trees_child_index(&place)));
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
@@ -239,14 +242,14 @@ MSCCLPP_DEV void mscclpp_dev_trees_go_down(mscclpp_dev_ctx_t *ctx, const mscclpp
  * Adds this operation's signals to the numbers that later operations wait for. Called by one thread of an owner, after
  * all exchanges, and also after a failure.
  */
-MSCCLPP_DEV void mscclpp_dev_trees_count(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
+MSCCLPP_DEV void mscclpp_dev_trees_add_signals(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     const mscclpp_dev_tree_place_t place = mscclpp_dev_trees_place(ctx, nodes);
     uint32_t node;
 
     for (node = 0; node < nodes->nnodes; ++node) {
-        const uint64_t signals = node == nodes->node ? 0 : mscclpp_dev_trees_signals(&place, node, block->tiles);
+        const uint64_t signals = node == nodes->node ? 0 : mscclpp_dev_trees_count_signals(&place, node, block->tiles);
 
         if (signals > 0) {
             *MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, node)->expected += signals;

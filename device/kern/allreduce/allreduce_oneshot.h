@@ -16,20 +16,20 @@
  */
 typedef struct {
     const mscclpp_dev_args_t *args;
-    const char *in; /* the first byte of the epoch's part of the operand */
-    char *out;      /* the first byte of the same part of the result */
-    uint64_t bytes; /* bytes from `in` to the end of the operand */
-    uint64_t pair;  /* bytes from the first half of a unit's packets to the second half */
-    uint64_t half;  /* offset in a scratch of the slots that this epoch uses, bytes */
-    uint32_t flag;  /* the flag in the epoch's packets */
-    uint32_t chunk; /* units in this epoch */
+    const char *in;    /* the first byte of the epoch's part of the operand */
+    char *out;         /* the first byte of the same part of the result */
+    uint64_t bytes;    /* bytes from `in` to the end of the operand */
+    uint64_t half_gap; /* bytes from the first half of a unit's packets to the second half */
+    uint64_t slots;    /* where the slots that this epoch uses begin in a scratch, offset in bytes */
+    uint32_t flag;     /* the flag in the epoch's packets */
+    uint32_t units;    /* units in this epoch */
 } mscclpp_dev_oneshot_t;
 
 /* Returns the place of one unit from `sender` in the scratch of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_oneshot_slot(const mscclpp_dev_oneshot_t *epoch, uint32_t receiver, uint32_t sender,
                                            uint32_t unit)
 {
-    return epoch->args->scratch[receiver] + epoch->half + sender * 2 * epoch->pair +
+    return epoch->args->scratch[receiver] + epoch->slots + sender * 2 * epoch->half_gap +
            (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
@@ -37,8 +37,8 @@ MSCCLPP_DEV char *mscclpp_dev_oneshot_slot(const mscclpp_dev_oneshot_t *epoch, u
 MSCCLPP_DEV bool mscclpp_dev_oneshot_poll(const mscclpp_dev_oneshot_t *epoch, uint32_t sender, uint32_t unit, int width,
                                           mscclpp_dev_vec_t *value)
 {
-    return mscclpp_dev_poll_unit(mscclpp_dev_oneshot_slot(epoch, epoch->args->rank, sender, unit), epoch->pair, value,
-                                 epoch->flag, width);
+    return mscclpp_dev_poll_unit(mscclpp_dev_oneshot_slot(epoch, epoch->args->rank, sender, unit), epoch->half_gap,
+                                 value, epoch->flag, width);
 }
 
 /* Waits for one unit of a sender, and reads it into *value. If the wait fails, sets ctx->failed. */
@@ -46,7 +46,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_d
                                          uint32_t unit, int width, mscclpp_dev_vec_t *value)
 {
     mscclpp_dev_get_unit(ctx, epoch->args, mscclpp_dev_oneshot_slot(epoch, epoch->args->rank, sender, unit),
-                         epoch->pair, value, epoch->flag, width, sender);
+                         epoch->half_gap, value, epoch->flag, width, sender);
 }
 
 /*
@@ -69,8 +69,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const msc
     for (i = 1; i < nranks; ++i) {
         const uint32_t peer = args->rank + i < nranks ? args->rank + i : args->rank + i - nranks;
 
-        mscclpp_dev_put_unit(mscclpp_dev_oneshot_slot(epoch, peer, args->rank, unit), epoch->pair, value, epoch->flag,
-                             width);
+        mscclpp_dev_put_unit(mscclpp_dev_oneshot_slot(epoch, peer, args->rank, unit), epoch->half_gap, value,
+                             epoch->flag, width);
     }
 }
 
@@ -135,17 +135,17 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp
     mscclpp_dev_vec_t first_value;
     uint32_t unit;
 
-    if (thread >= epoch->chunk) {
+    if (thread >= epoch->units) {
         return;
     }
     /* The thread's first unit is read once, for both loops. Most messages have only one unit per thread. */
     first_value = mscclpp_dev_ld_unit(epoch->in, thread, epoch->bytes);
     mscclpp_dev_oneshot_put(ctx, epoch, const_ranks, thread, width, first_value);
-    for (unit = thread + threads; unit < epoch->chunk; unit += threads) {
+    for (unit = thread + threads; unit < epoch->units; unit += threads) {
         mscclpp_dev_oneshot_put(ctx, epoch, const_ranks, unit, width,
                                 mscclpp_dev_ld_unit(epoch->in, unit, epoch->bytes));
     }
-    for (unit = thread; unit < epoch->chunk; unit += threads) {
+    for (unit = thread; unit < epoch->units; unit += threads) {
         mscclpp_dev_vec_t value = unit == thread ? first_value : mscclpp_dev_ld_unit(epoch->in, unit, epoch->bytes);
 
         value = mscclpp_dev_oneshot_gather(ctx, epoch, const_ranks, hot, dtype, op, width, unit, value);
@@ -164,7 +164,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_begin(mscclpp_dev_oneshot_t *epoch, uint64_
     const mscclpp_dev_args_t *args = epoch->args;
 
     ++epoch->flag;
-    epoch->half = MSCCLPP_DEV_PACKET_OFFSET + (epoch->flag & 1) * args->packet_half;
+    epoch->slots = MSCCLPP_DEV_PACKET_OFFSET + (epoch->flag & 1) * args->packet_half;
     epoch->in = (const char *)args->in + base * MSCCLPP_DEV_UNIT;
     epoch->out = (char *)args->out + base * MSCCLPP_DEV_UNIT;
     epoch->bytes = args->bytes - base * MSCCLPP_DEV_UNIT;
@@ -194,7 +194,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp
 
     epoch.args = args;
     epoch.flag = mscclpp_dev_last_epoch(ctx, args);
-    epoch.pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
+    epoch.half_gap = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
     mscclpp_dev_oneshot_begin(&epoch, 0);
     if (thread < mscclpp_dev_units(args->bytes)) {
         mscclpp_dev_vec_t value = mscclpp_dev_ld_unit_by(epoch.in, thread, epoch.bytes, false);
@@ -222,9 +222,9 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_
 
     epoch.args = args;
     epoch.flag = mscclpp_dev_last_epoch(ctx, args);
-    epoch.pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
-    epoch.chunk = (uint32_t)MSCCLPP_DEV_PACKET_CHUNK(units, args->oneshot_capacity, ctx->nblocks * ctx->nthreads);
-    for (base = 0; base < units; base += epoch.chunk) {
+    epoch.half_gap = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
+    epoch.units = (uint32_t)MSCCLPP_DEV_PACKET_CHUNK(units, args->oneshot_capacity, ctx->nblocks * ctx->nthreads);
+    for (base = 0; base < units; base += epoch.units) {
         mscclpp_dev_oneshot_begin(&epoch, base);
         mscclpp_dev_oneshot_epoch(ctx, &epoch, const_ranks, hot, dtype, op, width);
     }

@@ -19,7 +19,7 @@
 
 /*
  * BATCH: the number of units that a thread loads before it sends them. OPERANDS: the number of units, of all ranks
- * together, that a thread loads before it combines them. The variants for aligned buffers (`is_plain`), which only
+ * together, that a thread loads before it combines them. The variants for aligned buffers (`is_aligned`), which only
  * lingering kernels use, combine half as many, because such a kernel leaves fewer registers to a thread.
  */
 #define MSCCLPP_DEV_PUT_BATCH 8
@@ -37,28 +37,28 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_peer(const mscclpp_dev_args_t *args, uint32
     return args->rank + i < nranks ? args->rank + i : args->rank + i - nranks;
 }
 
-/* Returns the place where this block of `sender` puts piece `number` in the memory of `receiver`. */
+/* Returns the place where this block of `sender` puts piece number `piece` in the memory of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t receiver,
-                                       uint32_t sender, uint64_t number)
+                                       uint32_t sender, uint64_t piece)
 {
     const uint32_t place = sender < receiver ? sender : sender - 1;
-    const uint32_t slot = (place * MSCCLPP_DEV_PUT_BLOCKS + ctx->block) * MSCCLPP_DEV_PUT_SLOTS +
-                          (uint32_t)number % MSCCLPP_DEV_PUT_SLOTS;
+    const uint32_t slot =
+        (place * MSCCLPP_DEV_PUT_BLOCKS + ctx->block) * MSCCLPP_DEV_PUT_SLOTS + (uint32_t)piece % MSCCLPP_DEV_PUT_SLOTS;
 
     return args->scratch[receiver] + args->put_offset + (uint64_t)slot * args->put_capacity * MSCCLPP_DEV_UNIT;
 }
 
 /*
- * Returns the number of units in the piece that begins at unit `first`: at most `piece_units`, and none from unit `end`
- * on.
+ * Returns the number of units in the piece that begins at unit `first_unit`: at most `piece_units`, and none from unit
+ * `end` on.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_put_size(uint64_t end, uint64_t first, uint32_t piece_units)
+MSCCLPP_DEV uint32_t mscclpp_dev_put_piece_units(uint64_t end, uint64_t first_unit, uint32_t piece_units)
 {
-    return end <= first ? 0 : end - first < piece_units ? (uint32_t)(end - first) : piece_units;
+    return end <= first_unit ? 0 : end - first_unit < piece_units ? (uint32_t)(end - first_unit) : piece_units;
 }
 
 /* Returns true if both user buffers begin at multiples of MSCCLPP_DEV_UNIT. */
-MSCCLPP_DEV bool mscclpp_dev_put_is_plain(const mscclpp_dev_args_t *args)
+MSCCLPP_DEV bool mscclpp_dev_put_is_aligned(const mscclpp_dev_args_t *args)
 {
     return ((uintptr_t)args->in | (uintptr_t)args->out) % MSCCLPP_DEV_UNIT == 0;
 }
@@ -69,33 +69,35 @@ MSCCLPP_DEV bool mscclpp_dev_put_is_plain(const mscclpp_dev_args_t *args)
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_put_whole_units(const mscclpp_dev_args_t *args, int dtype)
 {
-    return mscclpp_dev_put_is_plain(args) && mscclpp_dev_unit_mask(dtype) == MSCCLPP_DEV_WHOLE_UNIT
+    return mscclpp_dev_put_is_aligned(args) && mscclpp_dev_unit_mask(dtype) == MSCCLPP_DEV_WHOLE_UNIT
                ? args->bytes / MSCCLPP_DEV_UNIT
                : 0;
 }
 
-/* Loads a unit of the operand. `is_plain`, a constant, says what mscclpp_dev_put_is_plain returns; false always works.
+/* Loads a unit of the operand. `is_aligned`, a constant, says what mscclpp_dev_put_is_aligned returns; false always
+ * works.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args, bool is_plain, uint64_t index)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args, bool is_aligned, uint64_t index)
 {
     const char *from = (const char *)args->in + index * MSCCLPP_DEV_UNIT;
     const uint64_t bytes_left = args->bytes - index * MSCCLPP_DEV_UNIT;
 
-    return !is_plain                        ? mscclpp_dev_ld_unit(args->in, index, args->bytes)
+    return !is_aligned                      ? mscclpp_dev_ld_unit(args->in, index, args->bytes)
            : bytes_left >= MSCCLPP_DEV_UNIT ? mscclpp_dev_ld_vec(from)
                                             : mscclpp_dev_ld_words(from, (uint32_t)bytes_left);
 }
 
 /*
- * Stores a unit of the result. `is_plain` is as in mscclpp_dev_put_ld, but may be true only for types without padding.
+ * Stores a unit of the result. `is_aligned` is as in mscclpp_dev_put_ld, but may be true only for types without
+ * padding.
  */
-MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool is_plain, int dtype, uint64_t index,
+MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool is_aligned, int dtype, uint64_t index,
                                     mscclpp_dev_vec_t value)
 {
     char *to = (char *)args->out + index * MSCCLPP_DEV_UNIT;
     const uint64_t bytes_left = args->bytes - index * MSCCLPP_DEV_UNIT;
 
-    if (!is_plain) {
+    if (!is_aligned) {
         mscclpp_dev_st_unit(args->out, index, args->bytes, value, mscclpp_dev_unit_mask(dtype));
     } else if (bytes_left >= MSCCLPP_DEV_UNIT) {
         mscclpp_dev_st_vec(to, value);
@@ -140,13 +142,13 @@ MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_ve
 }
 
 /*
- * Puts units `begin` to `end` - 1 of piece `number` into the slots of all peers, in whole batches of all threads. `in`
- * is the piece in this rank's operand, at a multiple of MSCCLPP_DEV_UNIT if there is a whole batch. `batch` is a
+ * Puts units `begin` to `end` - 1 of piece number `piece` into the slots of all peers, in whole batches of all threads.
+ * `in` is the piece in this rank's operand, at a multiple of MSCCLPP_DEV_UNIT if there is a whole batch. `batch` is a
  * constant. Signals nothing. Returns the first unit that was not put, because fewer than a whole batch of all threads
  * is left.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
-                                                  int const_ranks, int batch, const char *in, uint64_t number,
+                                                  int const_ranks, int batch, const char *in, uint64_t piece,
                                                   uint32_t begin, uint32_t end)
 {
     const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->nranks;
@@ -160,7 +162,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, 
         mscclpp_dev_put_load(in + own_offset, batch, values);
         for (i = 1; i < nranks; ++i) {
             mscclpp_dev_put_store(
-                mscclpp_dev_put_slot(ctx, args, mscclpp_dev_put_peer(args, nranks, i), args->rank, number) + own_offset,
+                mscclpp_dev_put_slot(ctx, args, mscclpp_dev_put_peer(args, nranks, i), args->rank, piece) + own_offset,
                 batch, values);
         }
     }
@@ -203,29 +205,31 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ct
 }
 
 /*
- * Puts piece `number`, which begins at unit `first`, into its slot in the memory of each peer, and then signals the
- * peers that the piece has arrived. `piece_units` is the size of a full piece, in units. Called by all threads. If one
- * thread has failed, sets ctx->failed in all of them, and signals nothing.
+ * Puts piece number `piece`, which begins at unit `first_unit`, into its slot in the memory of each peer, and then
+ * signals the peers that the piece has arrived. `piece_units` is the size of a full piece, in units. Called by all
+ * threads. If one thread has failed, sets ctx->failed in all of them, and signals nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
-                                      bool is_plain, int dtype, uint32_t piece_units, uint64_t first, uint64_t number)
+                                      bool is_aligned, int dtype, uint32_t piece_units, uint64_t first_unit,
+                                      uint64_t piece)
 {
     const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->nranks;
-    const uint32_t size = mscclpp_dev_put_size(mscclpp_dev_units(args->bytes), first, piece_units);
-    const uint32_t whole_size = mscclpp_dev_put_size(mscclpp_dev_put_whole_units(args, dtype), first, piece_units);
-    const char *in = (const char *)args->in + first * MSCCLPP_DEV_UNIT;
+    const uint32_t units = mscclpp_dev_put_piece_units(mscclpp_dev_units(args->bytes), first_unit, piece_units);
+    const uint32_t whole_units =
+        mscclpp_dev_put_piece_units(mscclpp_dev_put_whole_units(args, dtype), first_unit, piece_units);
+    const char *in = (const char *)args->in + first_unit * MSCCLPP_DEV_UNIT;
     uint32_t unit, i;
 
     if (!ctx->failed) {
-        unit = mscclpp_dev_put_send_batches(ctx, args, const_ranks, MSCCLPP_DEV_PUT_BATCH, in, number, 0, whole_size);
-        unit = mscclpp_dev_put_send_batches(ctx, args, const_ranks, MSCCLPP_DEV_PUT_BATCH / 2, in, number, unit,
-                                            whole_size);
-        for (unit += ctx->tid; unit < size; unit += ctx->nthreads) {
-            const mscclpp_dev_vec_t value = mscclpp_dev_put_ld(args, is_plain, first + unit);
+        unit = mscclpp_dev_put_send_batches(ctx, args, const_ranks, MSCCLPP_DEV_PUT_BATCH, in, piece, 0, whole_units);
+        unit = mscclpp_dev_put_send_batches(ctx, args, const_ranks, MSCCLPP_DEV_PUT_BATCH / 2, in, piece, unit,
+                                            whole_units);
+        for (unit += ctx->tid; unit < units; unit += ctx->nthreads) {
+            const mscclpp_dev_vec_t value = mscclpp_dev_put_ld(args, is_aligned, first_unit + unit);
 
             for (i = 1; i < nranks; ++i) {
                 mscclpp_dev_st_vec(
-                    mscclpp_dev_put_slot(ctx, args, mscclpp_dev_put_peer(args, nranks, i), args->rank, number) +
+                    mscclpp_dev_put_slot(ctx, args, mscclpp_dev_put_peer(args, nranks, i), args->rank, piece) +
                         (uint64_t)unit * MSCCLPP_DEV_UNIT,
                     value);
             }
@@ -234,28 +238,28 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     /* A block signals nothing if one of its threads may not have put its part of the piece. */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     for (i = 1 + ctx->tid; i < nranks && !ctx->failed; i += ctx->nthreads) {
-        mscclpp_dev_sync_t *theirs = mscclpp_dev_sync_of(args, mscclpp_dev_put_peer(args, nranks, i));
+        mscclpp_dev_sync_t *peer_sync = mscclpp_dev_sync_of(args, mscclpp_dev_put_peer(args, nranks, i));
 
-        mscclpp_dev_st_release_sys_u64(&theirs->arrived[ctx->block][args->rank], number);
+        mscclpp_dev_st_release_sys_u64(&peer_sync->arrived[ctx->block][args->rank], piece);
     }
 }
 
 /*
- * Waits until piece `number` of every peer has arrived. Returns false if a wait fails, which sets ctx->failed, or if
- * the thread has failed before. Each thread waits for itself, so the block needs no barrier.
+ * Waits until piece number `piece` of every peer has arrived. Returns false if a wait fails, which sets ctx->failed, or
+ * if the thread has failed before. Each thread waits for itself, so the block needs no barrier.
  */
 MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t nranks,
-                                       bool is_plain, uint64_t number)
+                                       bool is_aligned, uint64_t piece)
 {
-    const mscclpp_dev_sync_t *own_words = mscclpp_dev_sync_of(args, args->rank);
+    const mscclpp_dev_sync_t *own_sync = mscclpp_dev_sync_of(args, args->rank);
     mscclpp_dev_wait_t wait = {0, 0};
     uint32_t i;
 
     for (i = 1; i < nranks; ++i) {
         const uint32_t peer = mscclpp_dev_put_peer(args, nranks, i);
 
-        while (mscclpp_dev_ld_acquire_sys_u64(&own_words->arrived[ctx->block][peer]) < number) {
-            if (!mscclpp_dev_wait_turn_by(ctx, args, &wait, peer, !is_plain)) {
+        while (mscclpp_dev_ld_acquire_sys_u64(&own_sync->arrived[ctx->block][peer]) < piece) {
+            if (!mscclpp_dev_wait_turn_by(ctx, args, &wait, peer, !is_aligned)) {
                 return false;
             }
         }
@@ -264,44 +268,46 @@ MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Waits for piece `number` of every peer, combines these pieces with this rank's own one, which begins at unit `first`,
- * and stores the result in the output. If a wait fails, the thread stores nothing. Works in place: all threads have put
- * the piece before, and a thread reads a unit before it overwrites it.
+ * Waits for piece number `piece` of every peer, combines these pieces with this rank's own one, which begins at unit
+ * `first_unit`, and stores the result in the output. If a wait fails, the thread stores nothing. Works in place: all
+ * threads have put the piece before, and a thread reads a unit before it overwrites it.
  */
 MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
-                                         bool is_plain, bool hot, int dtype, int op, uint32_t piece_units,
-                                         uint64_t first, uint64_t number)
+                                         bool is_aligned, bool hot, int dtype, int op, uint32_t piece_units,
+                                         uint64_t first_unit, uint64_t piece)
 {
     const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->nranks;
-    const int batch = const_ranks == 0 ? 0 : MSCCLPP_DEV_PUT_OPERANDS / (is_plain ? 2 * const_ranks : const_ranks);
-    const uint32_t size = mscclpp_dev_put_size(mscclpp_dev_units(args->bytes), first, piece_units);
-    const uint32_t whole_size =
-        const_ranks == 0 ? 0 : mscclpp_dev_put_size(mscclpp_dev_put_whole_units(args, dtype), first, piece_units);
-    char *out = (char *)args->out + first * MSCCLPP_DEV_UNIT;
+    const int batch = const_ranks == 0 ? 0 : MSCCLPP_DEV_PUT_OPERANDS / (is_aligned ? 2 * const_ranks : const_ranks);
+    const uint32_t units = mscclpp_dev_put_piece_units(mscclpp_dev_units(args->bytes), first_unit, piece_units);
+    const uint32_t whole_units =
+        const_ranks == 0
+            ? 0
+            : mscclpp_dev_put_piece_units(mscclpp_dev_put_whole_units(args, dtype), first_unit, piece_units);
+    char *out = (char *)args->out + first_unit * MSCCLPP_DEV_UNIT;
     const char *from[MSCCLPP_DEV_CONST_RANKS_MAX];
     mscclpp_dev_acc_t acc;
     uint32_t unit = 0, rank;
     int i;
 
-    if (!mscclpp_dev_put_await(ctx, args, nranks, is_plain, number)) {
+    if (!mscclpp_dev_put_await(ctx, args, nranks, is_aligned, piece)) {
         return;
     }
     if (const_ranks != 0) {
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < const_ranks; ++i) {
-            from[i] = (uint32_t)i == args->rank ? (const char *)args->in + first * MSCCLPP_DEV_UNIT
-                                                : mscclpp_dev_put_slot(ctx, args, args->rank, (uint32_t)i, number);
+            from[i] = (uint32_t)i == args->rank ? (const char *)args->in + first_unit * MSCCLPP_DEV_UNIT
+                                                : mscclpp_dev_put_slot(ctx, args, args->rank, (uint32_t)i, piece);
         }
         /* Whole batches, then batches of half the size; single units are left for the loop below. */
-        unit = mscclpp_dev_put_combine_batches(ctx, from, out, const_ranks, batch, hot, dtype, op, unit, whole_size);
+        unit = mscclpp_dev_put_combine_batches(ctx, from, out, const_ranks, batch, hot, dtype, op, unit, whole_units);
         unit = mscclpp_dev_put_combine_batches(ctx, from, out, const_ranks, (batch + 1) / 2, hot, dtype, op, unit,
-                                               whole_size);
+                                               whole_units);
     }
-    for (unit += ctx->tid; unit < size; unit += ctx->nthreads) {
+    for (unit += ctx->tid; unit < units; unit += ctx->nthreads) {
         for (rank = 0; rank < nranks; ++rank) {
             const mscclpp_dev_vec_t value =
-                rank == args->rank ? mscclpp_dev_put_ld(args, is_plain, first + unit)
-                                   : mscclpp_dev_ld_vec(mscclpp_dev_put_slot(ctx, args, args->rank, rank, number) +
+                rank == args->rank ? mscclpp_dev_put_ld(args, is_aligned, first_unit + unit)
+                                   : mscclpp_dev_ld_vec(mscclpp_dev_put_slot(ctx, args, args->rank, rank, piece) +
                                                         (uint64_t)unit * MSCCLPP_DEV_UNIT);
 
             if (rank == 0) {
@@ -310,7 +316,7 @@ MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_d
                 mscclpp_dev_acc_add(&acc, hot, dtype, op, value);
             }
         }
-        mscclpp_dev_put_st(args, is_plain, dtype, first + unit, mscclpp_dev_acc_get(&acc, dtype));
+        mscclpp_dev_put_st(args, is_aligned, dtype, first_unit + unit, mscclpp_dev_acc_get(&acc, dtype));
     }
 }
 
@@ -318,7 +324,7 @@ MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_d
  * Returns the number of units in a full piece: a block's share of the message, rounded up to a multiple of
  * MSCCLPP_DEV_PUT_GRAIN, but at most the units of a slot.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint32_t nblocks)
+MSCCLPP_DEV uint32_t mscclpp_dev_put_full_piece_units(const mscclpp_dev_args_t *args, uint32_t nblocks)
 {
     const uint64_t units = mscclpp_dev_units(args->bytes);
     uint32_t share;
@@ -333,33 +339,34 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint3
 
 /*
  * Runs the whole operation. Each turn sends a piece and combines the one that was sent in the turn before.
- * `const_ranks` is the number of ranks as a constant, or 0 for any number. `is_plain` and `hot` are constants, too.
+ * `const_ranks` is the number of ranks as a constant, or 0 for any number. `is_aligned` and `hot` are constants, too.
  * After a failure the pieces are still counted, so that all ranks count in the same way, but no more of them are sent
  * or combined.
  */
 MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
-                                       bool is_plain, bool hot, int dtype, int op)
+                                       bool is_aligned, bool hot, int dtype, int op)
 {
-    const uint32_t piece_units = mscclpp_dev_put_piece(args, ctx->nblocks);
+    const uint32_t piece_units = mscclpp_dev_put_full_piece_units(args, ctx->nblocks);
     const uint64_t step = (uint64_t)ctx->nblocks * piece_units;
     const uint64_t count_before = mscclpp_dev_last_barrier(ctx, args);
-    uint64_t count = count_before, first = (uint64_t)ctx->block * piece_units;
-    bool sends = first < mscclpp_dev_units(args->bytes), receives = false;
+    uint64_t count = count_before, first_unit = (uint64_t)ctx->block * piece_units;
+    bool sends = first_unit < mscclpp_dev_units(args->bytes), receives = false;
 
     mscclpp_dev_enter(ctx, args);
 
     /* One turn more than there are pieces: the last turn has nothing to send. */
     while (sends || receives) {
         if (sends) {
-            mscclpp_dev_put_send(ctx, args, const_ranks, is_plain, dtype, piece_units, first, count + 1);
+            mscclpp_dev_put_send(ctx, args, const_ranks, is_aligned, dtype, piece_units, first_unit, count + 1);
         }
         if (receives) {
-            mscclpp_dev_put_receive(ctx, args, const_ranks, is_plain, hot, dtype, op, piece_units, first - step, count);
+            mscclpp_dev_put_receive(ctx, args, const_ranks, is_aligned, hot, dtype, op, piece_units, first_unit - step,
+                                    count);
         }
         receives = sends;
         count += sends;
-        first += step;
-        sends = first < mscclpp_dev_units(args->bytes);
+        first_unit += step;
+        sends = first_unit < mscclpp_dev_units(args->bytes);
     }
     mscclpp_dev_finish(ctx, args, mscclpp_dev_last_launch(ctx, args), mscclpp_dev_last_epoch(ctx, args), count_before,
                        count);

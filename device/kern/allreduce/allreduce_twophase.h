@@ -30,20 +30,20 @@ MSCCLPP_DEV char *mscclpp_dev_twophase_slot(const mscclpp_dev_args_t *args, uint
 /* One epoch of a call: where its units lie in the shards and in the packet area. */
 typedef struct {
     const mscclpp_dev_args_t *args;
-    uint64_t shard;    /* units per shard */
-    uint64_t base;     /* first unit of the epoch in each shard */
-    uint64_t capacity; /* units of a slot, or bundles with LL128 */
-    uint32_t flag;     /* the flag in the epoch's packets */
+    uint64_t shard_units; /* units per shard */
+    uint64_t base;        /* first unit of the epoch in each shard */
+    uint64_t capacity;    /* units of a slot, or bundles with LL128 */
+    uint32_t flag;        /* the flag in the epoch's packets */
 } mscclpp_dev_twophase_t;
 
 /* Loads one unit of the epoch's part of a shard; zeros beyond the end of the shard. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_load(const mscclpp_dev_twophase_t *epoch, uint32_t owner,
                                                         uint64_t unit)
 {
-    if (epoch->base + unit >= epoch->shard) {
+    if (epoch->base + unit >= epoch->shard_units) {
         return mscclpp_dev_vec_zero();
     }
-    return mscclpp_dev_ld_unit(epoch->args->in, owner * epoch->shard + epoch->base + unit, epoch->args->bytes);
+    return mscclpp_dev_ld_unit(epoch->args->in, owner * epoch->shard_units + epoch->base + unit, epoch->args->bytes);
 }
 
 /* Sends one unit to a peer: an operand for its shard, or a result of this rank's shard, as `phase` says. */
@@ -159,9 +159,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ct
 MSCCLPP_DEV void mscclpp_dev_twophase_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                             uint32_t owner, uint64_t unit, mscclpp_dev_vec_t value, uint32_t mask)
 {
-    if (epoch->base + unit < epoch->shard && !ctx->failed) {
-        mscclpp_dev_st_unit(epoch->args->out, owner * epoch->shard + epoch->base + unit, epoch->args->bytes, value,
-                            mask);
+    if (epoch->base + unit < epoch->shard_units && !ctx->failed) {
+        mscclpp_dev_st_unit(epoch->args->out, owner * epoch->shard_units + epoch->base + unit, epoch->args->bytes,
+                            value, mask);
     }
 }
 
@@ -201,11 +201,11 @@ MSCCLPP_DEV void mscclpp_dev_twophase_receive(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Runs one epoch: sends, combines and receives `chunk` units of each shard. After a failure nothing more is sent or
- * stored. The loops still run to their end, which is fast, since every further wait returns at once.
+ * Runs one epoch: sends, combines and receives `epoch_units` units of each shard. After a failure nothing more is sent
+ * or stored. The loops still run to their end, which is fast, since every further wait returns at once.
  */
 MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
-                                            int const_ranks, bool hot, int dtype, int op, uint64_t chunk)
+                                            int const_ranks, bool hot, int dtype, int op, uint64_t epoch_units)
 {
     const mscclpp_dev_args_t *args = epoch->args;
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
@@ -214,10 +214,10 @@ MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
     uint64_t unit;
     uint32_t i;
 
-    for (unit = thread; unit < chunk && !ctx->failed; unit += threads) {
+    for (unit = thread; unit < epoch_units && !ctx->failed; unit += threads) {
         mscclpp_dev_twophase_send(epoch, const_ranks, unit);
     }
-    for (unit = thread; unit < chunk; unit += threads) {
+    for (unit = thread; unit < epoch_units; unit += threads) {
         const mscclpp_dev_vec_t value = mscclpp_dev_twophase_combine(ctx, epoch, const_ranks, hot, dtype, op, unit);
 
         for (i = 1; i < args->nranks && !ctx->failed; ++i) {
@@ -225,7 +225,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
         }
         mscclpp_dev_twophase_store(ctx, epoch, args->rank, unit, value, mask);
     }
-    for (unit = thread; unit < chunk; unit += threads) {
+    for (unit = thread; unit < epoch_units; unit += threads) {
         mscclpp_dev_twophase_receive(ctx, epoch, const_ranks, unit, mask);
     }
 }
@@ -240,17 +240,17 @@ MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     mscclpp_dev_twophase_t epoch;
-    uint64_t chunk;
+    uint64_t epoch_units;
 
     mscclpp_dev_enter(ctx, args);
     epoch.args = args;
-    epoch.shard = mscclpp_dev_share(mscclpp_dev_units(args->bytes), args->nranks);
+    epoch.shard_units = mscclpp_dev_share(mscclpp_dev_units(args->bytes), args->nranks);
     epoch.capacity = args->twophase_capacity;
     epoch.flag = mscclpp_dev_last_epoch(ctx, args);
-    chunk = MSCCLPP_DEV_PACKET_CHUNK(epoch.shard, epoch.capacity, threads);
-    for (epoch.base = 0; epoch.base < epoch.shard; epoch.base += chunk) {
+    epoch_units = MSCCLPP_DEV_PACKET_CHUNK(epoch.shard_units, epoch.capacity, threads);
+    for (epoch.base = 0; epoch.base < epoch.shard_units; epoch.base += epoch_units) {
         ++epoch.flag;
-        mscclpp_dev_twophase_epoch(ctx, &epoch, const_ranks, hot, dtype, op, chunk);
+        mscclpp_dev_twophase_epoch(ctx, &epoch, const_ranks, hot, dtype, op, epoch_units);
     }
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }

@@ -15,11 +15,11 @@
 #define MSCCLPP_DEV_LL128_OPERANDS 8
 #define MSCCLPP_DEV_LL128_BATCH(n_) (MSCCLPP_DEV_LL128_OPERANDS / ((n_) == 0 ? 1 : (n_)))
 
-/* The bundles that a warp handles together: number `first`, then one every `step`. The epoch has `chunk` bundles. */
+/* The bundles that a warp handles together: number `first`, then one every `step`, up to `epoch_bundles` - 1. */
 typedef struct {
     uint64_t first;
     uint64_t step;
-    uint64_t chunk;
+    uint64_t epoch_bundles;
 } mscclpp_dev_ll128_batch_t;
 
 /*
@@ -30,7 +30,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ll128_index_or_first(const mscclpp_dev_ll128_ba
 {
     const uint64_t index = batch->first + (uint64_t)j * batch->step;
 
-    return index < batch->chunk ? index : batch->first;
+    return index < batch->epoch_bundles ? index : batch->first;
 }
 
 /* Loads bundle number `index` of the operand's shard for `owner`. Lanes without a unit get zeros. */
@@ -141,7 +141,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_send(const mscclpp_dev_ctx_t *ctx, const mscc
 
         MSCCLPP_DEV_UNROLL
         for (i = 1; i < const_ranks; ++i) {
-            if (index < batch->chunk) {
+            if (index < batch->epoch_bundles) {
                 mscclpp_dev_ll128_load(ctx, epoch, mscclpp_dev_peer(args, (uint32_t)i), index,
                                        &bundles[j * const_ranks + i]);
             }
@@ -153,7 +153,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_send(const mscclpp_dev_ctx_t *ctx, const mscc
 
         MSCCLPP_DEV_UNROLL
         for (i = 1; i < const_ranks; ++i) {
-            if (index < batch->chunk) {
+            if (index < batch->epoch_bundles) {
                 mscclpp_dev_bundle_close(ctx, &bundles[j * const_ranks + i], epoch->flag);
                 mscclpp_dev_ll128_put(ctx, epoch, mscclpp_dev_peer(args, (uint32_t)i), MSCCLPP_DEV_PHASE_OPERANDS,
                                       index, &bundles[j * const_ranks + i]);
@@ -251,7 +251,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
     for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(const_ranks); ++j) {
         const uint64_t index = batch->first + (uint64_t)j * batch->step;
 
-        if (index < batch->chunk) {
+        if (index < batch->epoch_bundles) {
             mscclpp_dev_bundle_t own_bundle;
 
             /*
@@ -286,7 +286,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
     for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(const_ranks); ++j) {
         const uint64_t index = batch->first + (uint64_t)j * batch->step;
 
-        if (index < batch->chunk) {
+        if (index < batch->epoch_bundles) {
             mscclpp_dev_acc_t acc[MSCCLPP_DEV_LANES];
 
             MSCCLPP_DEV_UNROLL
@@ -362,7 +362,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp
 
         MSCCLPP_DEV_UNROLL
         for (distance = 1; distance < const_ranks; ++distance) {
-            if (index < batch->chunk) {
+            if (index < batch->epoch_bundles) {
                 mscclpp_dev_bundle_open(ctx, &bundles[j * const_ranks + distance]);
                 mscclpp_dev_ll128_store(ctx, epoch, mscclpp_dev_peer(args, (uint32_t)distance), index,
                                         &bundles[j * const_ranks + distance], mask);
@@ -372,11 +372,11 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * Runs one epoch of `chunk` bundles of every shard, if the number of ranks is the constant `const_ranks`. After a
- * failure nothing more is sent or stored, and the loops end without waiting.
+ * Runs one epoch of `epoch_bundles` bundles of every shard, if the number of ranks is the constant `const_ranks`. After
+ * a failure nothing more is sent or stored, and the loops end without waiting.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int const_ranks,
-                                         bool hot, int dtype, int op, uint64_t chunk)
+                                         bool hot, int dtype, int op, uint64_t epoch_bundles)
 {
     const uint32_t warp = (ctx->block * ctx->nthreads + ctx->tid) / MSCCLPP_DEV_WARP;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
@@ -384,35 +384,35 @@ MSCCLPP_DEV void mscclpp_dev_ll128_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     uint64_t batch_step;
 
     batch.step = ctx->nblocks * ctx->nthreads / MSCCLPP_DEV_WARP;
-    batch.chunk = chunk;
+    batch.epoch_bundles = epoch_bundles;
     batch_step = batch.step * MSCCLPP_DEV_LL128_BATCH(const_ranks);
-    for (batch.first = warp; batch.first < chunk && !ctx->failed; batch.first += batch_step) {
+    for (batch.first = warp; batch.first < epoch_bundles && !ctx->failed; batch.first += batch_step) {
         mscclpp_dev_ll128_send(ctx, epoch, const_ranks, &batch);
     }
-    for (batch.first = warp; batch.first < chunk; batch.first += batch_step) {
+    for (batch.first = warp; batch.first < epoch_bundles; batch.first += batch_step) {
         mscclpp_dev_ll128_reduce(ctx, epoch, const_ranks, hot, dtype, op, mask, &batch);
     }
-    for (batch.first = warp; batch.first < chunk; batch.first += batch_step) {
+    for (batch.first = warp; batch.first < epoch_bundles; batch.first += batch_step) {
         mscclpp_dev_ll128_receive(ctx, epoch, const_ranks, mask, &batch);
     }
 }
 
 /* Runs one epoch for any number of ranks, one bundle at a time. After a failure nothing more is sent or stored. */
 MSCCLPP_DEV void mscclpp_dev_ll128_epoch_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, bool hot,
-                                             int dtype, int op, uint64_t chunk)
+                                             int dtype, int op, uint64_t epoch_bundles)
 {
     const uint32_t warp = (ctx->block * ctx->nthreads + ctx->tid) / MSCCLPP_DEV_WARP;
     const uint32_t step = ctx->nblocks * ctx->nthreads / MSCCLPP_DEV_WARP;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     uint64_t index;
 
-    for (index = warp; index < chunk && !ctx->failed; index += step) {
+    for (index = warp; index < epoch_bundles && !ctx->failed; index += step) {
         mscclpp_dev_ll128_send_any(ctx, epoch, index);
     }
-    for (index = warp; index < chunk; index += step) {
+    for (index = warp; index < epoch_bundles; index += step) {
         mscclpp_dev_ll128_reduce_any(ctx, epoch, hot, dtype, op, mask, index);
     }
-    for (index = warp; index < chunk; index += step) {
+    for (index = warp; index < epoch_bundles; index += step) {
         mscclpp_dev_ll128_receive_any(ctx, epoch, mask, index);
     }
 }
@@ -426,23 +426,23 @@ MSCCLPP_DEV void mscclpp_dev_ll128_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 {
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     mscclpp_dev_twophase_t epoch;
-    uint64_t bundles, chunk, base;
+    uint64_t bundles, epoch_bundles, base;
 
     mscclpp_dev_enter(ctx, args);
     epoch.args = args;
-    epoch.shard = mscclpp_dev_share(mscclpp_dev_units(args->bytes), args->nranks);
+    epoch.shard_units = mscclpp_dev_share(mscclpp_dev_units(args->bytes), args->nranks);
     epoch.capacity = args->ll128_capacity;
     epoch.flag = mscclpp_dev_last_epoch(ctx, args);
     ctx->failed = mscclpp_dev_warp_or(ctx->failed); /* all lanes of a warp execute the loops below together */
-    bundles = mscclpp_dev_share(epoch.shard, MSCCLPP_DEV_BUNDLE_UNITS);
-    for (base = 0; base < bundles; base += chunk) {
+    bundles = mscclpp_dev_share(epoch.shard_units, MSCCLPP_DEV_BUNDLE_UNITS);
+    for (base = 0; base < bundles; base += epoch_bundles) {
         ++epoch.flag;
         epoch.base = base * MSCCLPP_DEV_BUNDLE_UNITS;
-        chunk = bundles - base < epoch.capacity ? bundles - base : epoch.capacity;
+        epoch_bundles = bundles - base < epoch.capacity ? bundles - base : epoch.capacity;
         if (const_ranks == 0) {
-            mscclpp_dev_ll128_epoch_any(ctx, &epoch, hot, dtype, op, chunk);
+            mscclpp_dev_ll128_epoch_any(ctx, &epoch, hot, dtype, op, epoch_bundles);
         } else {
-            mscclpp_dev_ll128_epoch(ctx, &epoch, const_ranks, hot, dtype, op, chunk);
+            mscclpp_dev_ll128_epoch(ctx, &epoch, const_ranks, hot, dtype, op, epoch_bundles);
         }
     }
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);

@@ -44,11 +44,11 @@ MSCCLPP_DEV bool mscclpp_dev_zerocopy_is_aligned(const mscclpp_dev_zerocopy_args
 MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint64_t index, uint64_t stride,
                                                mscclpp_dev_vec_t *values)
 {
-    int j;
+    int row;
 
     MSCCLPP_DEV_UNROLL
-    for (j = 0; j < batch; ++j) {
-        values[j] = mscclpp_dev_ld_vec(from + (index + (uint64_t)j * stride) * MSCCLPP_DEV_UNIT);
+    for (row = 0; row < batch; ++row) {
+        values[row] = mscclpp_dev_ld_vec(from + (index + (uint64_t)row * stride) * MSCCLPP_DEV_UNIT);
     }
 }
 
@@ -56,11 +56,11 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint
 MSCCLPP_DEV void mscclpp_dev_zerocopy_store_row(char *to, int batch, uint64_t index, uint64_t stride,
                                                 const mscclpp_dev_vec_t *values)
 {
-    int j;
+    int row;
 
     MSCCLPP_DEV_UNROLL
-    for (j = 0; j < batch; ++j) {
-        mscclpp_dev_st_vec(to + (index + (uint64_t)j * stride) * MSCCLPP_DEV_UNIT, values[j]);
+    for (row = 0; row < batch; ++row) {
+        mscclpp_dev_st_vec(to + (index + (uint64_t)row * stride) * MSCCLPP_DEV_UNIT, values[row]);
     }
 }
 
@@ -76,11 +76,11 @@ typedef struct {
 MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *args, int const_ranks, int batch,
                                            uint64_t index, uint64_t stride, mscclpp_dev_zerocopy_batch_t *operands)
 {
-    int i;
+    int rank;
 
     MSCCLPP_DEV_UNROLL
-    for (i = 0; i < const_ranks; ++i) {
-        mscclpp_dev_zerocopy_load_row(args->peer_in[i], batch, index, stride, operands->rank_values[i]);
+    for (rank = 0; rank < const_ranks; ++rank) {
+        mscclpp_dev_zerocopy_load_row(args->peer_in[rank], batch, index, stride, operands->rank_values[rank]);
     }
 }
 
@@ -93,22 +93,22 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t 
                                               bool is_split, bool hot, int dtype, int op, uint64_t index,
                                               uint64_t stride, mscclpp_dev_zerocopy_batch_t *operands)
 {
-    int i, j;
+    int rank, row;
 
     MSCCLPP_DEV_UNROLL
-    for (j = 0; j < batch; ++j) {
+    for (row = 0; row < batch; ++row) {
         mscclpp_dev_acc_t acc;
 
-        mscclpp_dev_acc_set(&acc, dtype, operands->rank_values[0][j]);
+        mscclpp_dev_acc_set(&acc, dtype, operands->rank_values[0][row]);
         MSCCLPP_DEV_UNROLL
-        for (i = 1; i < const_ranks; ++i) {
-            mscclpp_dev_acc_add(&acc, hot, dtype, op, operands->rank_values[i][j]);
+        for (rank = 1; rank < const_ranks; ++rank) {
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, operands->rank_values[rank][row]);
         }
-        operands->rank_values[0][j] = mscclpp_dev_acc_get(&acc, dtype);
+        operands->rank_values[0][row] = mscclpp_dev_acc_get(&acc, dtype);
     }
     MSCCLPP_DEV_UNROLL
-    for (i = 0; i < (is_split ? 1 : const_ranks); ++i) {
-        char *out = is_split ? (char *)args->common.out : args->peer_out[i];
+    for (rank = 0; rank < (is_split ? 1 : const_ranks); ++rank) {
+        char *out = is_split ? (char *)args->common.out : args->peer_out[rank];
 
         mscclpp_dev_zerocopy_store_row(out, batch, index, stride, operands->rank_values[0]);
     }
@@ -124,35 +124,36 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_arg
     const uint32_t nranks = args->common.nranks;
     mscclpp_dev_acc_t acc[MSCCLPP_DEV_ZEROCOPY_ROW];
     mscclpp_dev_vec_t values[MSCCLPP_DEV_ZEROCOPY_ROW], next[MSCCLPP_DEV_ZEROCOPY_ROW];
-    uint32_t i, rank;
-    int j;
+    uint32_t distance, rank;
+    int row;
 
     mscclpp_dev_zerocopy_load_row(args->peer_in[0], batch, index, stride, values);
     /* `next` is not used if there is only one rank. */
     mscclpp_dev_zerocopy_load_row(args->peer_in[nranks > 1 ? 1 : 0], batch, index, stride, next);
     MSCCLPP_DEV_UNROLL
-    for (j = 0; j < batch; ++j) {
-        mscclpp_dev_acc_set(&acc[j], dtype, values[j]);
+    for (row = 0; row < batch; ++row) {
+        mscclpp_dev_acc_set(&acc[row], dtype, values[row]);
     }
     for (rank = 1; rank < nranks; ++rank) {
         MSCCLPP_DEV_UNROLL
-        for (j = 0; j < batch; ++j) {
-            values[j] = next[j];
+        for (row = 0; row < batch; ++row) {
+            values[row] = next[row];
         }
         if (rank + 1 < nranks) {
             mscclpp_dev_zerocopy_load_row(args->peer_in[rank + 1], batch, index, stride, next);
         }
         MSCCLPP_DEV_UNROLL
-        for (j = 0; j < batch; ++j) {
-            mscclpp_dev_acc_add(&acc[j], hot, dtype, op, values[j]);
+        for (row = 0; row < batch; ++row) {
+            mscclpp_dev_acc_add(&acc[row], hot, dtype, op, values[row]);
         }
     }
     MSCCLPP_DEV_UNROLL
-    for (j = 0; j < batch; ++j) {
-        values[j] = mscclpp_dev_acc_get(&acc[j], dtype);
+    for (row = 0; row < batch; ++row) {
+        values[row] = mscclpp_dev_acc_get(&acc[row], dtype);
     }
-    for (i = 0; i < (is_split ? 1 : nranks); ++i) {
-        rank = args->common.rank + i < nranks ? args->common.rank + i : args->common.rank + i - nranks;
+    for (distance = 0; distance < (is_split ? 1 : nranks); ++distance) {
+        rank = args->common.rank + distance < nranks ? args->common.rank + distance
+                                                     : args->common.rank + distance - nranks;
         mscclpp_dev_zerocopy_store_row(is_split ? (char *)args->common.out : args->peer_out[rank], batch, index, stride,
                                        values);
     }
@@ -167,12 +168,12 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_write_out(const mscclpp_dev_zerocopy_args_
 {
     const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->common.nranks;
     mscclpp_dev_vec_t values[MSCCLPP_DEV_ZEROCOPY_OPERANDS];
-    uint32_t i;
+    uint32_t distance;
 
     mscclpp_dev_zerocopy_load_row((const char *)args->common.out, batch, index, stride, values);
     MSCCLPP_DEV_UNROLL
-    for (i = 1; i < nranks; ++i) {
-        const uint32_t peer = args->common.rank + i;
+    for (distance = 1; distance < nranks; ++distance) {
+        const uint32_t peer = args->common.rank + distance;
 
         mscclpp_dev_zerocopy_store_row(args->peer_out[peer < nranks ? peer : peer - nranks], batch, index, stride,
                                        values);
@@ -190,32 +191,33 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *ar
     const uint64_t bytes = args->common.bytes;
     mscclpp_dev_acc_t acc;
     mscclpp_dev_vec_t value;
-    uint32_t i, rank;
+    uint32_t distance, rank;
 
     mscclpp_dev_acc_set(&acc, dtype, mscclpp_dev_ld_unit(args->peer_in[0], index, bytes));
     for (rank = 1; rank < nranks; ++rank) {
         mscclpp_dev_acc_add(&acc, hot, dtype, op, mscclpp_dev_ld_unit(args->peer_in[rank], index, bytes));
     }
     value = mscclpp_dev_acc_get(&acc, dtype);
-    for (i = 0; i < nranks; ++i) {
-        rank = args->common.rank + i < nranks ? args->common.rank + i : args->common.rank + i - nranks;
+    for (distance = 0; distance < nranks; ++distance) {
+        rank = args->common.rank + distance < nranks ? args->common.rank + distance
+                                                     : args->common.rank + distance - nranks;
         mscclpp_dev_st_unit(args->peer_out[rank], index, bytes, value, mask);
     }
 }
 
 /*
- * Combines a thread's units from `unit` to `end` - 1, which are `threads` apart, in whole batches. Returns the first of
- * the thread's units that was not handled, because less than a batch is left.
+ * Combines a thread's units from `unit` to `end_unit` - 1, which are `threads` apart, in whole batches. Returns the
+ * first of the thread's units that was not handled, because less than a batch is left.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_args_t *args, int const_ranks, int batch,
                                                   bool is_split, bool hot, int dtype, int op, uint64_t unit,
-                                                  uint64_t end, uint64_t threads)
+                                                  uint64_t end_unit, uint64_t threads)
 {
     const uint64_t step = (uint64_t)batch * threads;
-    const uint64_t reach = step - threads; /* from a batch's first unit to its last one */
+    const uint64_t last_distance = step - threads; /* from a batch's first unit to its last one */
     mscclpp_dev_zerocopy_batch_t operands;
 
-    for (; unit + reach < end; unit += step) {
+    for (; unit + last_distance < end_unit; unit += step) {
         if (const_ranks == 0) {
             mscclpp_dev_zerocopy_combine_any(args, batch, is_split, hot, dtype, op, unit, threads);
         } else {
@@ -244,30 +246,30 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
     const uint64_t units = mscclpp_dev_units(common->bytes), whole_units = common->bytes / MSCCLPP_DEV_UNIT;
     const uint64_t shard = (units + common->nranks - 1) / common->nranks;
-    const uint64_t first = common->rank * shard;
-    const uint64_t end = first + shard < units ? first + shard : units,
-                   whole_end = end < whole_units ? end : whole_units;
+    const uint64_t first_unit = common->rank * shard;
+    const uint64_t end_unit = first_unit + shard < units ? first_unit + shard : units,
+                   whole_end_unit = end_unit < whole_units ? end_unit : whole_units;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     const bool moves_whole = mask == MSCCLPP_DEV_WHOLE_UNIT && mscclpp_dev_zerocopy_is_aligned(args);
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t barriers = mscclpp_dev_last_barrier(ctx, common) + 2;
-    uint64_t unit = first + thread;
+    uint64_t unit = first_unit + thread;
 
     mscclpp_dev_enter(ctx, common);
     mscclpp_dev_barrier(ctx, common, barriers - 1);
     if (!ctx->failed) {
         if (moves_whole) {
-            unit = mscclpp_dev_zerocopy_batches(args, const_ranks, batch, is_split, hot, dtype, op, unit, whole_end,
-                                                threads);
+            unit = mscclpp_dev_zerocopy_batches(args, const_ranks, batch, is_split, hot, dtype, op, unit,
+                                                whole_end_unit, threads);
         }
         /* In both variants, a thread writes the units that remain after its last batch to all ranks at once. */
-        for (; unit < end; unit += threads) {
+        for (; unit < end_unit; unit += threads) {
             mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, unit);
         }
         /* A unit is handled by the same thread in both passes, so no barrier is needed between them. */
         if (moves_whole && is_split) {
-            for (unit = first + thread; unit + (uint64_t)(batch - 1) * threads < whole_end;
+            for (unit = first_unit + thread; unit + (uint64_t)(batch - 1) * threads < whole_end_unit;
                  unit += (uint64_t)batch * threads) {
                 mscclpp_dev_zerocopy_write_out(args, const_ranks, batch, unit, threads);
             }

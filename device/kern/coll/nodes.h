@@ -10,12 +10,14 @@
  *          scratch. Barrier of the node. Every rank moves the data in its rows to its output, or combines them.
  *
  * The next turn is given before the current one is taken, so that the links stay busy. A block for several ranks of a
- * node crosses the network only once. The blocks of a scan are its operands. Each rank combines them in rank order, as
- * on one node, and so gets the same bits. For reduce and reduce-scatter, an owner receives its node's operands,
- * combines them in rank order, and sends that partial result. The rank that gets the result combines the partial
- * results of all nodes, its own included: in node order if each node sends its own one to that rank's node
- * (nodes_merge.h), else in the order of the exchange, described in the files named below. Partial results travel in the
- * type of the elements; 16-bit floats are rounded to it in between.
+ * node crosses the network only once.
+ *
+ * The blocks of a scan are its operands. Each rank combines them in rank order, as on one node, and so gets the same
+ * bits. For reduce and reduce-scatter, an owner receives its node's operands, combines them in rank order, and sends
+ * that partial result. The rank that gets the result combines the partial results of all nodes, its own included. If
+ * each node sends its own partial result to that rank's node, they are combined in node order (nodes_merge.h). Else the
+ * order is that of the exchange, described in the files named below. Partial results travel in the type of the
+ * elements; 16-bit floats are rounded to it in between.
  *
  * In each turn, an owner signals all other nodes, even if it has sent nothing. With many nodes, blocks that
  * differ from node to node may go in windows, so that a turn is for some of the nodes (nodes_windows.h). In a ring
@@ -74,7 +76,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev
         (mscclpp_dev_coll_nodes_in_trees(state) && !mscclpp_dev_coll_nodes_trees_open(ctx, state, turn))) {
         return;
     }
-    for (i = first; i < turn->end && (state->sends_many || state->merges || i == 1); ++i) {
+    for (i = first; i < turn->distances_end && (state->sends_many || state->merges || i == 1); ++i) {
         mscclpp_dev_coll_nodes_store_for_node(ctx, state, turn, (nodes->node + i) % nodes->nnodes);
     }
     mscclpp_dev_block_sync(ctx);
@@ -89,7 +91,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev
     } else if (state->merges) {
         mscclpp_dev_coll_nodes_trees_send_up(ctx, state, turn);
     } else {
-        mscclpp_dev_coll_nodes_trees_send(ctx, state, turn, mscclpp_dev_coll_nodes_outgoing(state, turn, 0));
+        mscclpp_dev_coll_nodes_trees_send(ctx, state, turn, mscclpp_dev_coll_nodes_outgoing_offset(state, turn, 0));
     }
 }
 
@@ -102,7 +104,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_block(const mscclpp_dev_ctx_t *ctx,
                                                    uint32_t receiver, const char *from, uint32_t bytes)
 {
     mscclpp_dev_coll_copy(mscclpp_dev_coll_nodes_row(ctx, state, turn, state->args->place[receiver].index,
-                                                     mscclpp_dev_coll_nodes_taken_row(state, turn, sender)) +
+                                                     mscclpp_dev_coll_nodes_receive_row(state, turn, sender)) +
                               MSCCLPP_DEV_UNIT,
                           from, bytes, ctx->tid, ctx->nthreads);
 }
@@ -116,8 +118,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out(const mscclpp_dev_ctx_t *ctx,
                                                  const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t from_node)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const uint32_t count = mscclpp_dev_coll_nodes_count(state, turn, from_node, state->index, args->nodes.node);
-    const char *slot = args->nodes.exchange + mscclpp_dev_coll_nodes_incoming(state, turn, from_node);
+    const uint32_t count = mscclpp_dev_coll_nodes_count_blocks(state, turn, from_node, state->index, args->nodes.node);
+    const char *slot = args->nodes.exchange + mscclpp_dev_coll_nodes_incoming_offset(state, turn, from_node);
     const char *from = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count);
     const uint32_t *size_p = (const uint32_t *)slot;
     const bool has_data = mscclpp_dev_coll_nodes_has_data(state, turn, from_node, state->index, args->nodes.node);
@@ -138,7 +140,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out(const mscclpp_dev_ctx_t *ctx,
     for (i = args->begin[from_node]; i < args->begin[from_node + 1] && has_data && !state->merges; ++i) {
         const uint32_t sender = args->members[i];
 
-        if (!mscclpp_dev_coll_nodes_is_client(args, turn, sender, from_node, state->index)) {
+        if (!mscclpp_dev_coll_nodes_sends_for(args, turn, sender, from_node, state->index)) {
             continue;
         }
         for (j = begin; j < end; ++j) {
@@ -172,7 +174,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_move_from(const mscclpp_dev_ctx_t *ctx,
     if (sender != args->rank) {
         mscclpp_dev_coll_copy((char *)args->nodes.common.out + part.offset,
                               mscclpp_dev_coll_nodes_row(ctx, state, turn, state->index,
-                                                         mscclpp_dev_coll_nodes_taken_row(state, turn, sender)) +
+                                                         mscclpp_dev_coll_nodes_receive_row(state, turn, sender)) +
                                   MSCCLPP_DEV_UNIT,
                               part.bytes, ctx->tid, ctx->nthreads);
     }
@@ -185,7 +187,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_move(const mscclpp_dev_ctx_t *ctx, const
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     uint32_t sender, distance, i;
 
-    for (distance = turn->first; distance < turn->end && state->windows > 0; ++distance) {
+    for (distance = turn->first_distance; distance < turn->distances_end && state->windows > 0; ++distance) {
         const uint32_t node = MSCCLPP_DEV_NODES_BEHIND(args->nodes.nnodes, args->nodes.node, distance);
 
         for (i = args->begin[node]; i < args->begin[node + 1]; ++i) {
@@ -198,13 +200,14 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_move(const mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Combines this turn's part of the operands of ranks 0 to `end` - 1 in rank order, for scans, and stores the result in
- * the output. This rank's own operand is in the input. The operand of each other rank is in that rank's row of this
- * rank's scratch. `end` is 0 only for rank 0 of an exclusive scan, which has no result, so there are no units.
+ * Combines this turn's part of the operands of ranks 0 to `ranks_end` - 1 in rank order, for scans, and stores the
+ * result in the output. This rank's own operand is in the input. The operand of each other rank is in that rank's row
+ * of this rank's scratch. `ranks_end` is 0 only for rank 0 of an exclusive scan, which has no result, so there are no
+ * units.
  */
-MSCCLPP_DEV void mscclpp_dev_coll_nodes_combine(const mscclpp_dev_ctx_t *ctx,
-                                                const mscclpp_dev_coll_nodes_state_t *state,
-                                                const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t end)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_combine_scan(const mscclpp_dev_ctx_t *ctx,
+                                                     const mscclpp_dev_coll_nodes_state_t *state,
+                                                     const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t ranks_end)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     mscclpp_dev_block_t part = {0, 0}, own_operand;
@@ -217,7 +220,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_combine(const mscclpp_dev_ctx_t *ctx,
     part = mscclpp_dev_coll_nodes_part(args, turn, part);
     own_operand = mscclpp_dev_coll_nodes_part(args, turn, mscclpp_dev_coll_nodes_send_block(args, args->rank));
     for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
-        for (rank = 0; rank < end; ++rank) {
+        for (rank = 0; rank < ranks_end; ++rank) {
             const char *from = rank == args->rank ? (const char *)args->nodes.common.in + own_operand.offset
                                                   : mscclpp_dev_coll_nodes_row(ctx, state, turn, state->index, rank) +
                                                         MSCCLPP_DEV_UNIT;
@@ -266,12 +269,12 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive_in_rounds(mscclpp_dev_ctx_t *ctx
 {
     const uint32_t nnodes = state->args->nodes.nnodes, node = state->args->nodes.node;
     const uint32_t rounds = mscclpp_dev_rounds_count(nnodes, 2);
-    uint32_t round, begin, distance;
+    uint32_t round, first_distance, distance;
 
-    for (round = 0, begin = 1; round < rounds && !ctx->failed; ++round, begin *= 2) {
+    for (round = 0, first_distance = 1; round < rounds && !ctx->failed; ++round, first_distance *= 2) {
         mscclpp_dev_coll_nodes_halving_round(ctx, state, turn, round);
-        for (distance = begin; distance < 2 * begin && distance < nnodes && !ctx->failed && !state->merges;
-             ++distance) {
+        for (distance = first_distance;
+             distance < 2 * first_distance && distance < nnodes && !ctx->failed && !state->merges; ++distance) {
             mscclpp_dev_coll_nodes_hand_out(ctx, state, turn, MSCCLPP_DEV_NODES_BEHIND(nnodes, node, distance));
         }
     }
@@ -314,9 +317,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive(mscclpp_dev_ctx_t *ctx, const ms
         return;
     }
     if (!mscclpp_dev_coll_nodes_in_ring(state)) {
-        mscclpp_dev_coll_nodes_await(ctx, state, turn, mscclpp_dev_coll_nodes_first_other(turn), turn->end);
+        mscclpp_dev_coll_nodes_await(ctx, state, turn, mscclpp_dev_coll_nodes_first_other(turn), turn->distances_end);
     }
-    for (distance = mscclpp_dev_coll_nodes_first_other(turn); distance < turn->end && !ctx->failed; ++distance) {
+    for (distance = mscclpp_dev_coll_nodes_first_other(turn); distance < turn->distances_end && !ctx->failed;
+         ++distance) {
         if (mscclpp_dev_coll_nodes_in_ring(state)) {
             mscclpp_dev_coll_nodes_ring_pass_on(ctx, state, turn, distance);
         }
@@ -347,16 +351,16 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev
         mscclpp_dev_coll_nodes_windows_credit(ctx, state, turn);
     }
     if (!ctx->failed && state->merges) {
-        mscclpp_dev_coll_nodes_combine_nodes(ctx, state, turn);
+        mscclpp_dev_coll_nodes_combine_partial_results(ctx, state, turn);
     } else if (!ctx->failed && MSCCLPP_DEV_COMBINES(args->pattern)) {
-        mscclpp_dev_coll_nodes_combine(ctx, state, turn,
-                                       args->pattern == MSCCLPP_DEV_SCAN ? args->rank + 1 : args->rank);
+        mscclpp_dev_coll_nodes_combine_scan(ctx, state, turn,
+                                            args->pattern == MSCCLPP_DEV_SCAN ? args->rank + 1 : args->rank);
     } else if (!ctx->failed) {
         mscclpp_dev_coll_nodes_move(ctx, state, turn);
     }
 }
 
-/* ---- The whole ---- */
+/* ---- The whole kernel ---- */
 
 /* Meets all other nodes before the first turn, or after the last one (`is_end`): over trees, or in windows. */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
@@ -392,8 +396,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     mscclpp_dev_coll_nodes_begin(&state, args, dtype, op);
     state.relay_row = args->pattern == MSCCLPP_DEV_REDUCE
                           ? 0
-                          : MSCCLPP_DEV_COLL_NODES_TAKEN(args->pattern, nodes->pattern, args->nranks, nodes->nnodes,
-                                                         nodes->largest_node);
+                          : MSCCLPP_DEV_COLL_NODES_RECEIVE_ROWS(args->pattern, nodes->pattern, args->nranks,
+                                                                nodes->nnodes, nodes->largest_node);
     state.set_rows = MSCCLPP_DEV_COLL_NODES_TILE_ROWS(args->pattern, nodes->pattern, args->nranks, nodes->nnodes,
                                                       nodes->largest_node, nodes->shards);
     state.node_bytes = MSCCLPP_DEV_COLL_NODES_ROOM(args->pattern, nodes->pattern, nodes->nnodes, nodes->slot_size);

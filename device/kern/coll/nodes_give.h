@@ -20,7 +20,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_give_near(const mscclpp_dev_ctx_t *ctx,
         mscclpp_dev_coll_nodes_part(args, turn, mscclpp_dev_coll_nodes_send_block(args, peer));
 
     mscclpp_dev_coll_copy(mscclpp_dev_coll_nodes_row(ctx, state, turn, args->place[peer].index,
-                                                     mscclpp_dev_coll_nodes_taken_row(state, turn, args->rank)) +
+                                                     mscclpp_dev_coll_nodes_receive_row(state, turn, args->rank)) +
                               MSCCLPP_DEV_UNIT,
                           (const char *)args->nodes.common.in + part.offset, part.bytes, ctx->tid, ctx->nthreads);
 }
@@ -63,9 +63,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_give_merger(const mscclpp_dev_ctx_t *ctx
 }
 
 /*
- * Does what mscclpp_dev_coll_nodes_give_own does, in windows: for the ranks of the turn's window. `owner` sends the
- * blocks for other nodes if `is_relayed`. Begins on each node with the rank after this one, so that not all store to
- * the same rank at once.
+ * Stores this rank's blocks for the ranks of the turn's window, as mscclpp_dev_coll_nodes_give_own does without
+ * windows. If `is_relayed`, `owner` sends this rank's blocks for other nodes; else this rank sends them itself. Begins
+ * on each node with the rank after this one, so that not all store to the same rank at once.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_give_window(const mscclpp_dev_ctx_t *ctx,
                                                     const mscclpp_dev_coll_nodes_state_t *state,
@@ -75,12 +75,12 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_give_window(const mscclpp_dev_ctx_t *ctx
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     uint32_t distance, i;
 
-    for (distance = turn->first; distance < turn->end; ++distance) {
+    for (distance = turn->first_distance; distance < turn->distances_end; ++distance) {
         const uint32_t node = MSCCLPP_DEV_NODES_AHEAD(args->nodes.nnodes, args->nodes.node, distance);
-        const uint32_t count = args->begin[node + 1] - args->begin[node];
+        const uint32_t node_ranks = args->begin[node + 1] - args->begin[node];
 
-        for (i = 1; i <= count && (distance == 0 || is_relayed); ++i) {
-            const uint32_t peer = args->members[args->begin[node] + (state->index + i) % count];
+        for (i = 1; i <= node_ranks && (distance == 0 || is_relayed); ++i) {
+            const uint32_t peer = args->members[args->begin[node] + (state->index + i) % node_ranks];
 
             if (distance > 0) {
                 mscclpp_dev_coll_nodes_relay(ctx, state, turn, owner, mscclpp_dev_coll_nodes_send_block(args, peer),
@@ -104,7 +104,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_give_own(const mscclpp_dev_ctx_t *ctx,
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const uint32_t owner = mscclpp_dev_coll_nodes_owner_of(args, turn, args->rank);
     const bool is_relayed = !state->merges && owner != state->index &&
-                            mscclpp_dev_coll_nodes_is_client(args, turn, args->rank, args->nodes.node, owner);
+                            mscclpp_dev_coll_nodes_sends_for(args, turn, args->rank, args->nodes.node, owner);
     uint32_t i;
 
     if (state->windows > 0) {
@@ -169,8 +169,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_for_node(const mscclpp_dev_ctx_t *
                                                        const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t to_node)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const uint32_t count = mscclpp_dev_coll_nodes_count(state, turn, args->nodes.node, state->index, to_node);
-    char *slot = args->nodes.exchange + mscclpp_dev_coll_nodes_outgoing(state, turn, to_node);
+    const uint32_t count = mscclpp_dev_coll_nodes_count_blocks(state, turn, args->nodes.node, state->index, to_node);
+    char *slot = args->nodes.exchange + mscclpp_dev_coll_nodes_outgoing_offset(state, turn, to_node);
     char *to = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count);
     uint32_t *size_p = (uint32_t *)slot;
     uint32_t i, j;
@@ -182,7 +182,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_for_node(const mscclpp_dev_ctx_t *
     for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1]; ++i) {
         const uint32_t sender = args->members[i];
 
-        if (!mscclpp_dev_coll_nodes_is_client(args, turn, sender, args->nodes.node, state->index)) {
+        if (!mscclpp_dev_coll_nodes_sends_for(args, turn, sender, args->nodes.node, state->index)) {
             continue;
         }
         if (!state->sends_many) {

@@ -56,8 +56,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_nodes_halving_send(mscclpp_dev_ctx_t *
     const uint64_t pitch = mscclpp_dev_coll_nodes_pitch(state, turn);
 
     mscclpp_dev_port_put_with_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, to_node),
-                                     turn->set + mscclpp_dev_rounds_arrival(&scheme, message, round, 1) * pitch,
-                                     turn->set + mscclpp_dev_rounds_departure(&scheme, message, round, 1) * pitch,
+                                     turn->set + mscclpp_dev_rounds_arrival_place(&scheme, message, round, 1) * pitch,
+                                     turn->set + mscclpp_dev_rounds_departure_place(&scheme, message, round, 1) * pitch,
                                      message.count * pitch);
 }
 
@@ -74,30 +74,31 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_combine(const mscclpp_dev_ctx_t 
 {
     const mscclpp_dev_rounds_message_t message = mscclpp_dev_rounds_message(scheme, scheme->node, round, 1);
     const uint64_t pitch = mscclpp_dev_coll_nodes_pitch(state, turn);
-    uint64_t place = turn->set, arrived = turn->set + mscclpp_dev_rounds_arrival(scheme, message, round, 1) * pitch;
+    uint64_t place = turn->set,
+             arrived = turn->set + mscclpp_dev_rounds_arrival_place(scheme, message, round, 1) * pitch;
     uint32_t position;
 
     for (position = 0; position < message.count; ++position, place += pitch, arrived += pitch) {
         const uint32_t for_node = mscclpp_dev_rounds_behind(scheme, position);
-        const bool is_bare = round == 0 && position == 0;
+        const bool stores = round == 0 && position == 0; /* this node has no partial results here yet */
         const uint64_t end = mscclpp_dev_coll_nodes_slot_bytes(state, turn, arrived, scheme->node, for_node);
-        const uint64_t begin = is_bare ? 0
-                                       : MSCCLPP_DEV_COLL_NODES_HEAD(mscclpp_dev_coll_nodes_count(
-                                             state, turn, scheme->node, state->index, for_node));
-        char *own = state->args->nodes.exchange + place;
-        const char *received = state->args->nodes.exchange + arrived;
+        const uint64_t begin = stores ? 0
+                                      : MSCCLPP_DEV_COLL_NODES_HEAD(mscclpp_dev_coll_nodes_count_blocks(
+                                            state, turn, scheme->node, state->index, for_node));
+        char *own_results = state->args->nodes.exchange + place;
+        const char *received_results = state->args->nodes.exchange + arrived;
         uint64_t offset;
 
         for (offset = begin + ctx->tid * MSCCLPP_DEV_UNIT; offset < end; offset += ctx->nthreads * MSCCLPP_DEV_UNIT) {
-            mscclpp_dev_vec_t value = mscclpp_dev_ld_vec(received + offset);
+            mscclpp_dev_vec_t value = mscclpp_dev_ld_vec(received_results + offset);
             mscclpp_dev_acc_t acc;
 
-            if (!is_bare) {
-                mscclpp_dev_acc_set(&acc, state->dtype, mscclpp_dev_ld_vec(own + offset));
+            if (!stores) {
+                mscclpp_dev_acc_set(&acc, state->dtype, mscclpp_dev_ld_vec(own_results + offset));
                 mscclpp_dev_acc_add(&acc, false, state->dtype, state->op, value);
                 value = mscclpp_dev_acc_get(&acc, state->dtype);
             }
-            mscclpp_dev_st_vec(own + offset, value);
+            mscclpp_dev_st_vec(own_results + offset, value);
         }
     }
 }

@@ -14,10 +14,11 @@
  * these are the rows of data for it; else they are the rows of data that it sends for others. Each operand has `bytes`
  * bytes, the turn's part of the block.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge(const mscclpp_dev_ctx_t *ctx,
-                                                           const mscclpp_dev_coll_nodes_state_t *state,
-                                                           const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t receiver,
-                                                           const char *own_operand, uint64_t unit, uint64_t bytes)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge_unit(const mscclpp_dev_ctx_t *ctx,
+                                                                const mscclpp_dev_coll_nodes_state_t *state,
+                                                                const mscclpp_dev_coll_nodes_turn_t *turn,
+                                                                uint32_t receiver, const char *own_operand,
+                                                                uint64_t unit, uint64_t bytes)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     mscclpp_dev_acc_t acc;
@@ -33,7 +34,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge(const mscclpp_dev_ctx
         if (rank != args->rank) {
             from = mscclpp_dev_coll_nodes_row(ctx, state, turn, state->index,
                                               receiver == args->rank
-                                                  ? mscclpp_dev_coll_nodes_taken_row(state, turn, rank)
+                                                  ? mscclpp_dev_coll_nodes_receive_row(state, turn, rank)
                                                   : mscclpp_dev_coll_nodes_relay_row(state, rank, receiver)) +
                    MSCCLPP_DEV_UNIT;
         }
@@ -50,8 +51,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge(const mscclpp_dev_ctx
 /*
  * Combines this node's operands for `receiver` from this owner's rows, and stores this partial result at `to` in the
  * exchange area. `first` and `second` are other nodes' partial results for `receiver`, or NULL; `second` is NULL if
- * `first` is. If they are given, stores the combination of the first, the second and this node's own one, in this
- * order. Sets *size_p to the size in bytes. Returns the place for the next partial result.
+ * `first` is. If they are given, combines the first, the second and this node's own one, in this order, and stores the
+ * combination. Sets *size_p to its size in bytes. Returns the place for the next partial result.
  */
 MSCCLPP_DEV char *mscclpp_dev_coll_nodes_store_merged(const mscclpp_dev_ctx_t *ctx,
                                                       const mscclpp_dev_coll_nodes_state_t *state,
@@ -69,7 +70,7 @@ MSCCLPP_DEV char *mscclpp_dev_coll_nodes_store_merged(const mscclpp_dev_ctx_t *c
     }
     for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
         mscclpp_dev_vec_t value =
-            mscclpp_dev_coll_nodes_merge(ctx, state, turn, receiver, own_operand, unit, part.bytes);
+            mscclpp_dev_coll_nodes_merge_unit(ctx, state, turn, receiver, own_operand, unit, part.bytes);
         mscclpp_dev_acc_t acc;
 
         if (first != NULL) {
@@ -97,8 +98,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_results(const mscclpp_dev_ctx_t *c
                                                       const char *first, const char *second)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const uint32_t count = mscclpp_dev_coll_nodes_count(state, turn, args->nodes.node, state->index, to_node);
-    char *slot = args->nodes.exchange + mscclpp_dev_coll_nodes_outgoing(state, turn, to_node);
+    const uint32_t count = mscclpp_dev_coll_nodes_count_blocks(state, turn, args->nodes.node, state->index, to_node);
+    char *slot = args->nodes.exchange + mscclpp_dev_coll_nodes_outgoing_offset(state, turn, to_node);
     uint64_t offset = MSCCLPP_DEV_COLL_NODES_HEAD(count);
     uint32_t *size_p = (uint32_t *)slot;
     uint32_t i;
@@ -121,9 +122,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_results(const mscclpp_dev_ctx_t *c
  * node. Over trees, those of each child's branch are already combined, and are in the child's row. In these cases the
  * received ones come first, and this node's own one last.
  */
-MSCCLPP_DEV void mscclpp_dev_coll_nodes_combine_nodes(const mscclpp_dev_ctx_t *ctx,
-                                                      const mscclpp_dev_coll_nodes_state_t *state,
-                                                      const mscclpp_dev_coll_nodes_turn_t *turn)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_combine_partial_results(const mscclpp_dev_ctx_t *ctx,
+                                                                const mscclpp_dev_coll_nodes_state_t *state,
+                                                                const mscclpp_dev_coll_nodes_turn_t *turn)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const uint32_t nnodes = args->nodes.nnodes;
@@ -131,7 +132,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_combine_nodes(const mscclpp_dev_ctx_t *c
     const bool in_trees = mscclpp_dev_coll_nodes_in_trees(state);
     const mscclpp_dev_tree_place_t place = mscclpp_dev_coll_nodes_tree_place(ctx, state);
     const uint32_t branches = mscclpp_dev_trees_child(&place, 1) != MSCCLPP_DEV_TREES_NONE ? 2 : 1;
-    const uint32_t count = are_combined ? 2 : in_trees ? branches + 1 : nnodes;
+    const uint32_t operands = are_combined ? 2 : in_trees ? branches + 1 : nnodes;
     mscclpp_dev_block_t part = {0, 0}, own_operand;
     mscclpp_dev_acc_t acc;
     mscclpp_dev_vec_t value;
@@ -142,21 +143,20 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_combine_nodes(const mscclpp_dev_ctx_t *c
     part = mscclpp_dev_coll_nodes_part(args, turn, part);
     own_operand = mscclpp_dev_coll_nodes_part(args, turn, mscclpp_dev_coll_nodes_send_block(args, args->rank));
     for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
-        for (i = 0; i < count; ++i) {
+        for (i = 0; i < operands; ++i) {
             const uint32_t node = are_combined    ? MSCCLPP_DEV_NODES_AHEAD(nnodes, args->nodes.node, 1 - i)
                                   : !in_trees     ? i
                                   : i == branches ? args->nodes.node
                                                   : mscclpp_dev_trees_child(&place, i);
 
             if (node == args->nodes.node) {
-                value = mscclpp_dev_coll_nodes_merge(ctx, state, turn, args->rank,
-                                                     (const char *)args->nodes.common.in + own_operand.offset, unit,
-                                                     part.bytes);
+                value = mscclpp_dev_coll_nodes_merge_unit(ctx, state, turn, args->rank,
+                                                          (const char *)args->nodes.common.in + own_operand.offset,
+                                                          unit, part.bytes);
             } else {
-                const uint64_t row =
-                    in_trees
-                        ? args->nodes.largest_node + i
-                        : mscclpp_dev_coll_nodes_taken_row(state, turn, mscclpp_dev_coll_nodes_first_rank(args, node));
+                const uint64_t row = in_trees ? args->nodes.largest_node + i
+                                              : mscclpp_dev_coll_nodes_receive_row(
+                                                    state, turn, mscclpp_dev_coll_nodes_first_rank(args, node));
 
                 value = mscclpp_dev_ld_unit(mscclpp_dev_coll_nodes_row(ctx, state, turn, state->index, row) +
                                                 MSCCLPP_DEV_UNIT,

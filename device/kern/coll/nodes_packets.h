@@ -10,17 +10,17 @@
  *      node.
  *   4. Every rank waits for its packets, and moves or combines their data.
  *
- * Who sends what for whom, and what is combined where, is as with tiles (nodes.h), except in a scan with prefixes:
- * there all ranks of a node give their operands to the owner whose turn it is. That owner hands out the total of the
- * earlier nodes, in the row of the last rank before its node, as if it were that rank's operand. One block does
- * everything, in one epoch.
+ * One block does everything, in one epoch. Who sends what for whom, and what is combined where, is as with tiles
+ * (nodes.h). A scan with prefixes is different. There all ranks of a node give their operands to the owner whose turn
+ * it is. That owner hands out the total of the earlier nodes, in the row of the last rank before its node, as if it
+ * were that rank's operand.
  *
- * Why two sets are enough, which calls use in turn (lib/packet.h, allreduce_nodes_packets.h). Every rank receives a
- * packet from every other rank of its node. Every owner receives one from the same owner on every other node. A sender
- * that has no data sends an empty packet. So a rank that has ended kernel k + 1 knows that all these
+ * Calls use two sets of slots in turn (lib/packet.h, allreduce_nodes_packets.h). Why two are enough: every rank
+ * receives a packet from every other rank of its node. Every owner receives one from the same owner on every other
+ * node. A sender that has no data sends an empty packet. So a rank that has ended kernel k + 1 knows that all these
  * senders have ended kernel k, and have read everything that it put in k. No other rank writes here: the data that an
  * owner hands out come from a rank of the node. In rounds, an owner hears from some of those owners through others, and
- * waits for all of every message. Sparse calls, in which that does not hold between nodes, have places of their own
+ * waits for all of every message. In sparse calls, this does not hold between nodes. They have places of their own
  * (nodes_rounds.h).
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_PACKETS_H
@@ -119,12 +119,11 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_all_packets(const mscclpp_dev_ctx_t
 
 /*
  * Waits for one unit of this node's blocks for `receiver`, and returns their combination in rank order. If a wait
- * fails, sets ctx->failed, and the value is arbitrary. This also holds for the other functions here that wait for a
- * unit.
+ * fails, sets ctx->failed, and the value is arbitrary. All functions below that wait for a unit fail in this way.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge_packets(mscclpp_dev_ctx_t *ctx,
-                                                                   const mscclpp_dev_coll_nodes_epoch_t *epoch,
-                                                                   uint32_t receiver, uint64_t unit)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge_packet_unit(mscclpp_dev_ctx_t *ctx,
+                                                                       const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                       uint32_t receiver, uint64_t unit)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
     const mscclpp_dev_block_t own_block = epoch->prefixes ? mscclpp_dev_coll_nodes_near_block(epoch, receiver)
@@ -204,13 +203,13 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_packets_for_node(mscclpp_dev_ctx_t
                                                                uint32_t to_node)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
-    const uint64_t units =
-        mscclpp_dev_coll_nodes_count(&epoch->state, &epoch->turn, args->nodes.node, epoch->state.index, to_node) *
-        epoch->units;
+    const uint64_t units = mscclpp_dev_coll_nodes_count_blocks(&epoch->state, &epoch->turn, args->nodes.node,
+                                                               epoch->state.index, to_node) *
+                           epoch->units;
     const mscclpp_dev_coll_nodes_row_t row =
-        epoch->in_rounds
-            ? mscclpp_dev_coll_nodes_rounds_outgoing(epoch, to_node)
-            : mscclpp_dev_coll_nodes_far_row(epoch, mscclpp_dev_coll_nodes_packets_outgoing(epoch, to_node), units);
+        epoch->in_rounds ? mscclpp_dev_coll_nodes_rounds_outgoing_row(epoch, to_node)
+                         : mscclpp_dev_coll_nodes_far_row(
+                               epoch, mscclpp_dev_coll_nodes_outgoing_packets_offset(epoch, to_node), units);
     const uint32_t first_receiver = args->begin[to_node];
     const uint32_t receivers_end = epoch->state.sends_many ? args->begin[to_node + 1] : first_receiver + 1;
     uint64_t offset = 0, unit;
@@ -228,7 +227,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_packets_for_node(mscclpp_dev_ctx_t
         }
         for (unit = ctx->tid; unit < epoch->units; unit += ctx->nthreads) {
             mscclpp_dev_coll_nodes_put_unit(epoch, row, offset + unit,
-                                            mscclpp_dev_coll_nodes_merge_packets(ctx, epoch, receiver, unit));
+                                            mscclpp_dev_coll_nodes_merge_packet_unit(ctx, epoch, receiver, unit));
         }
         offset += epoch->units;
     }
@@ -236,7 +235,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_packets_for_node(mscclpp_dev_ctx_t
         const uint32_t sender = args->members[i];
         bool is_needed;
 
-        if (!mscclpp_dev_coll_nodes_is_client(args, &epoch->turn, sender, args->nodes.node, epoch->state.index)) {
+        if (!mscclpp_dev_coll_nodes_sends_for(args, &epoch->turn, sender, args->nodes.node, epoch->state.index)) {
             continue;
         }
         is_needed = mscclpp_dev_coll_nodes_sends_far(args, sender);
@@ -250,13 +249,13 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_packets_for_node(mscclpp_dev_ctx_t
             offset += epoch->units;
         }
     }
-    for (unit = offset + ctx->tid; epoch->in_rounds && unit < epoch->pitch; unit += ctx->nthreads) {
+    for (unit = offset + ctx->tid; epoch->in_rounds && unit < epoch->place_units; unit += ctx->nthreads) {
         mscclpp_dev_coll_nodes_put_unit(epoch, row, unit, mscclpp_dev_vec_zero());
     }
     if (ctx->tid == 0 && !epoch->in_rounds) {
         mscclpp_dev_coll_nodes_put_unit(
-            epoch, mscclpp_dev_coll_nodes_far_row(epoch, mscclpp_dev_coll_nodes_empty_packet(epoch, to_node), 1), 0,
-            mscclpp_dev_vec_zero());
+            epoch, mscclpp_dev_coll_nodes_far_row(epoch, mscclpp_dev_coll_nodes_empty_packet_offset(epoch, to_node), 1),
+            0, mscclpp_dev_vec_zero());
     }
 }
 
@@ -268,7 +267,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_total(mscclpp_dev_ctx_t *ctx, cons
 
     for (unit = ctx->tid; unit < epoch->units; unit += ctx->nthreads) {
         mscclpp_dev_coll_nodes_put_unit(
-            epoch, row, unit, mscclpp_dev_coll_nodes_merge_packets(ctx, epoch, epoch->state.args->rank, unit));
+            epoch, row, unit, mscclpp_dev_coll_nodes_merge_packet_unit(ctx, epoch, epoch->state.args->rank, unit));
     }
 }
 
@@ -312,12 +311,12 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_packets_far(mscclpp_dev_ctx_t *ctx,
 
     for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
         const uint32_t to_node = (nodes->node + i) % nodes->nnodes;
-        const uint64_t units = mscclpp_dev_coll_nodes_units(epoch, nodes->node, epoch->state.index, to_node);
+        const uint64_t units = mscclpp_dev_coll_nodes_count_units(epoch, nodes->node, epoch->state.index, to_node);
 
         mscclpp_dev_port_put(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, 0, to_node),
-                             mscclpp_dev_coll_nodes_packet_slot(epoch, 1 + nodes->node),
-                             units > 0 ? mscclpp_dev_coll_nodes_packets_outgoing(epoch, to_node)
-                                       : mscclpp_dev_coll_nodes_empty_packet(epoch, to_node),
+                             mscclpp_dev_coll_nodes_packet_slot_offset(epoch, 1 + nodes->node),
+                             units > 0 ? mscclpp_dev_coll_nodes_outgoing_packets_offset(epoch, to_node)
+                                       : mscclpp_dev_coll_nodes_empty_packet_offset(epoch, to_node),
                              (units > 0 ? units : 1) * MSCCLPP_DEV_PACKET_UNIT);
     }
 }
@@ -332,11 +331,12 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_packets(mscclpp_dev_ctx_t *ctx,
                                                          uint32_t from_node)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
-    const uint64_t units = mscclpp_dev_coll_nodes_units(epoch, from_node, epoch->state.index, args->nodes.node);
+    const uint64_t units = mscclpp_dev_coll_nodes_count_units(epoch, from_node, epoch->state.index, args->nodes.node);
     const mscclpp_dev_coll_nodes_row_t row =
-        epoch->in_rounds ? mscclpp_dev_coll_nodes_rounds_incoming(epoch, from_node)
-                         : mscclpp_dev_coll_nodes_far_row(
-                               epoch, mscclpp_dev_coll_nodes_packet_slot(epoch, 1 + from_node), units > 0 ? units : 1);
+        epoch->in_rounds
+            ? mscclpp_dev_coll_nodes_rounds_incoming_row(epoch, from_node)
+            : mscclpp_dev_coll_nodes_far_row(epoch, mscclpp_dev_coll_nodes_packet_slot_offset(epoch, 1 + from_node),
+                                             units > 0 ? units : 1);
     const uint32_t late_rank = MSCCLPP_DEV_NODES_CHANNEL(&args->nodes, 0, from_node)->peer;
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
     uint64_t offset = 0, unit;
@@ -375,7 +375,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_packets(mscclpp_dev_ctx_t *ctx,
     for (i = args->begin[from_node]; i < args->begin[from_node + 1] && !epoch->state.merges; ++i) {
         const uint32_t sender = args->members[i];
 
-        if (!mscclpp_dev_coll_nodes_is_client(args, &epoch->turn, sender, from_node, epoch->state.index)) {
+        if (!mscclpp_dev_coll_nodes_sends_for(args, &epoch->turn, sender, from_node, epoch->state.index)) {
             continue;
         }
         for (j = begin; j < end; ++j) {
@@ -448,29 +448,29 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_receive_unit(mscclpp_dev_ct
 
 /*
  * Waits for all operands of one unit of the result, and returns their combination. For a scan, these are the operands
- * of ranks 0 to `end` - 1, in rank order; `end` is at least 1. With prefixes, the row of the last rank before this node
- * has the total of all earlier nodes. For reduce and reduce-scatter, they are the partial
- * results of all nodes, in node order. In rounds, they are this node's partial result, and then the combined result of
- * all other nodes, which is in the row of the next node.
+ * of ranks 0 to `ranks_end` - 1, in rank order; `ranks_end` is at least 1. With prefixes, the row of the last rank
+ * before this node has the total of all earlier nodes, so the combination begins there. For reduce and reduce-scatter,
+ * the operands are the partial results of all nodes, in node order. In rounds, there are two: this node's partial
+ * result, and then the combined result of all other nodes, which is in the row of the next node.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_combine_packets(mscclpp_dev_ctx_t *ctx,
-                                                                     const mscclpp_dev_coll_nodes_epoch_t *epoch,
-                                                                     uint32_t end, uint64_t unit)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_combine_packet_unit(mscclpp_dev_ctx_t *ctx,
+                                                                         const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                         uint32_t ranks_end, uint64_t unit)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
     const mscclpp_dev_block_t own_block = mscclpp_dev_coll_nodes_send_block(args, args->rank);
-    const uint32_t count = !epoch->state.merges ? end : epoch->in_rounds ? 2 : args->nodes.nnodes;
+    const uint32_t operands_end = !epoch->state.merges ? ranks_end : epoch->in_rounds ? 2 : args->nodes.nnodes;
     const uint32_t own_index = !epoch->state.merges ? args->rank : epoch->in_rounds ? 0 : args->nodes.node;
-    const uint32_t first =
+    const uint32_t first_operand =
         epoch->prefixes && args->nodes.node > 0 ? mscclpp_dev_coll_nodes_first_rank(args, args->nodes.node) - 1 : 0;
     mscclpp_dev_acc_t acc;
     uint32_t i;
 
-    for (i = first; i < count; ++i) {
+    for (i = first_operand; i < operands_end; ++i) {
         mscclpp_dev_vec_t value;
 
         if (i == own_index) {
-            value = epoch->state.merges ? mscclpp_dev_coll_nodes_merge_packets(ctx, epoch, args->rank, unit)
+            value = epoch->state.merges ? mscclpp_dev_coll_nodes_merge_packet_unit(ctx, epoch, args->rank, unit)
                                         : mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own_block.offset,
                                                               unit, own_block.bytes);
         } else {
@@ -479,7 +479,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_combine_packets(mscclpp_dev
             value = mscclpp_dev_coll_nodes_receive_unit(
                 ctx, epoch, epoch->state.merges ? mscclpp_dev_coll_nodes_first_rank(args, node) : i, unit);
         }
-        if (i == first) {
+        if (i == first_operand) {
             mscclpp_dev_acc_set(&acc, epoch->state.dtype, value);
         } else {
             mscclpp_dev_acc_add(&acc, false, epoch->state.dtype, epoch->state.op, value);
@@ -498,12 +498,12 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive_all_packets(mscclpp_dev_ctx_t *c
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
     const bool combines = MSCCLPP_DEV_COMBINES(args->pattern);
     const uint64_t result_bytes = combines ? mscclpp_dev_coll_nodes_result_bytes(args) : 0;
-    const uint32_t end = args->pattern == MSCCLPP_DEV_SCAN ? args->rank + 1 : args->rank;
+    const uint32_t ranks_end = args->pattern == MSCCLPP_DEV_SCAN ? args->rank + 1 : args->rank;
     uint64_t unit;
     uint32_t sender;
 
     for (unit = ctx->tid; unit < mscclpp_dev_units(result_bytes); unit += ctx->nthreads) {
-        const mscclpp_dev_vec_t value = mscclpp_dev_coll_nodes_combine_packets(ctx, epoch, end, unit);
+        const mscclpp_dev_vec_t value = mscclpp_dev_coll_nodes_combine_packet_unit(ctx, epoch, ranks_end, unit);
 
         if (!ctx->failed) {
             mscclpp_dev_st_unit(args->nodes.common.out, unit, result_bytes, value,
@@ -551,8 +551,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const ms
     epoch.turn.index = epoch.turn.begin = epoch.turn.set = 0;
     epoch.turn.owner = epoch.flag % nodes->shards;
     epoch.units = mscclpp_dev_units(nodes->common.bytes);
-    epoch.capacity = MSCCLPP_DEV_COLL_NODES_CAPACITY(nodes->common.packet_half, epoch.state.set_rows);
-    epoch.node_units = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(args->pattern, nodes->nnodes, nodes->packet_units);
+    epoch.row_units = MSCCLPP_DEV_COLL_NODES_CAPACITY(nodes->common.packet_half, epoch.state.set_rows);
+    epoch.max_node_units = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(args->pattern, nodes->nnodes, nodes->packet_units);
     mscclpp_dev_coll_nodes_rounds_begin(&epoch);
     mscclpp_dev_coll_nodes_send_all_packets(ctx, &epoch);
     if (epoch.state.is_owner) {

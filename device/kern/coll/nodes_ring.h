@@ -51,9 +51,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_ring_send(mscclpp_dev_ctx_t *ctx, const 
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
     const uint32_t for_node = state->merges ? mscclpp_dev_ring_predecessor(nodes) : mscclpp_dev_ring_successor(nodes);
-    const uint64_t slot = mscclpp_dev_coll_nodes_outgoing(state, turn, for_node);
+    const uint64_t slot = mscclpp_dev_coll_nodes_outgoing_offset(state, turn, for_node);
 
-    mscclpp_dev_ring_put(ctx, nodes, mscclpp_dev_coll_nodes_incoming(state, turn, nodes->node), slot,
+    mscclpp_dev_ring_put(ctx, nodes, mscclpp_dev_coll_nodes_incoming_offset(state, turn, nodes->node), slot,
                          mscclpp_dev_coll_nodes_slot_bytes(state, turn, slot, nodes->node, for_node));
 }
 
@@ -71,8 +71,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_ring_pass_on(mscclpp_dev_ctx_t *ctx,
     const uint32_t source = MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, step);
     const uint32_t for_node =
         state->merges ? MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, source, 1) : mscclpp_dev_ring_successor(nodes);
-    const uint64_t arrived = mscclpp_dev_coll_nodes_incoming(state, turn, source);
-    const uint64_t slot = state->merges ? mscclpp_dev_coll_nodes_outgoing(state, turn, for_node) : arrived;
+    const uint64_t arrived = mscclpp_dev_coll_nodes_incoming_offset(state, turn, source);
+    const uint64_t slot = state->merges ? mscclpp_dev_coll_nodes_outgoing_offset(state, turn, for_node) : arrived;
     const bool goes_on = source != mscclpp_dev_ring_successor(nodes);
 
     if (ctx->tid == 0) {

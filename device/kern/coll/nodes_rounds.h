@@ -11,10 +11,10 @@
  * nodes in the order of the nodes: those that it receives come before its own. Each rank combines the total of all
  * earlier nodes with the operands of its own node, in rank order.
  *
- * In a sparse call, nodes send no empty messages. So n nodes send n - 1 messages, over a tree; the root of a broadcast
- * and the leaves of a reduce wait for nobody; and owners without data do nothing here. Only calls with a root are
+ * In a sparse call, nodes send no empty messages. So n nodes send n - 1 messages, over a tree. The root of a broadcast
+ * and the leaves of a reduce wait for nobody, and owners without data do nothing here. Only calls with a root are
  * sparse. Other calls whose packets go between nodes are dense: each owner receives from all owners of its shard on
- * other nodes, directly or through others, so it ends such a call only after they have begun it.
+ * other nodes, directly or through others. So it ends such a call only after they have begun it.
  *
  * The places of sparse calls have memory of their own, behind the slots. Each call takes places that no sparse call has
  * taken since the last dense one. If too few are left, the host makes the call dense, and then all places are free
@@ -52,10 +52,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_begin(mscclpp_dev_coll_nodes_epoc
     epoch->scheme.root = MSCCLPP_DEV_COLL_ROOTED(args->pattern) ? args->place[args->root].node : 0;
     epoch->scheme.pattern = MSCCLPP_DEV_COLL_ROUNDS_PATTERN(args->pattern, epoch->prefixes);
     epoch->scheme.rounds = mscclpp_dev_rounds_count(args->nodes.nnodes, args->radix);
-    epoch->pitch =
+    epoch->place_units =
         MSCCLPP_DEV_COLL_ROUNDS_BLOCKS(args->pattern, epoch->prefixes, args->nodes.largest_node, args->nodes.shards) *
         epoch->units;
-    epoch->carries =
+    epoch->has_data =
         !MSCCLPP_DEV_COLL_ROUNDS_BY_ONE(args->pattern, epoch->prefixes) || epoch->turn.owner == epoch->state.index;
     epoch->is_sparse = args->sparse != 0;
     if (epoch->is_sparse && epoch->state.is_owner) {
@@ -75,28 +75,29 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_count(const mscclpp_dev_coll_node
     mscclpp_dev_nodes_sparse_t *sparse = epoch->state.args->nodes.sparse;
 
     ++sparse->calls;
-    sparse->units += mscclpp_dev_rounds_places(&epoch->scheme) * epoch->pitch;
+    sparse->units += mscclpp_dev_rounds_count_places(&epoch->scheme) * epoch->place_units;
 }
 
 /* Returns the row at a place. */
 MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_place_row(const mscclpp_dev_coll_nodes_epoch_t *epoch,
                                                                           uint64_t place)
 {
-    return mscclpp_dev_coll_nodes_far_row(epoch, epoch->slots + place * epoch->pitch * MSCCLPP_DEV_PACKET_UNIT,
-                                          epoch->pitch);
+    return mscclpp_dev_coll_nodes_far_row(epoch, epoch->slots + place * epoch->place_units * MSCCLPP_DEV_PACKET_UNIT,
+                                          epoch->place_units);
 }
 
 /* Returns the offset of the packet that all empty messages are sent from. It lies behind the places. */
-MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_rounds_blank(const mscclpp_dev_coll_nodes_epoch_t *epoch)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_rounds_empty_source_offset(const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
-    return epoch->slots + mscclpp_dev_rounds_places(&epoch->scheme) * epoch->pitch * MSCCLPP_DEV_PACKET_UNIT;
+    return epoch->slots +
+           mscclpp_dev_rounds_count_places(&epoch->scheme) * epoch->place_units * MSCCLPP_DEV_PACKET_UNIT;
 }
 
 /* Returns the offset at which message `j` of a round arrives if it is empty. */
-MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_rounds_empty(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t round,
-                                                         uint32_t j)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_rounds_empty_arrival_offset(const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                        uint32_t round, uint32_t j)
 {
-    return mscclpp_dev_coll_nodes_rounds_blank(epoch) +
+    return mscclpp_dev_coll_nodes_rounds_empty_source_offset(epoch) +
            ((uint64_t)round * (epoch->scheme.radix - 1) + j) * MSCCLPP_DEV_PACKET_UNIT;
 }
 
@@ -106,7 +107,7 @@ MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_coll_nodes_rounds_message(
 {
     mscclpp_dev_rounds_message_t message = mscclpp_dev_rounds_message(&epoch->scheme, sender, round, j);
 
-    message.count = epoch->carries ? message.count : 0;
+    message.count = epoch->has_data ? message.count : 0;
     return message;
 }
 
@@ -117,15 +118,15 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_rounds_has_data(const mscclpp_dev_coll_n
 {
     const uint32_t pattern = epoch->state.args->pattern;
 
-    return epoch->carries && (MSCCLPP_DEV_COLL_ALONE(pattern) ? epoch->scheme.node == epoch->scheme.root
-                              : pattern == MSCCLPP_DEV_REDUCE ? epoch->scheme.node != epoch->scheme.root
-                              : epoch->prefixes               ? epoch->scheme.node + 1 < epoch->scheme.nnodes
-                                                              : true);
+    return epoch->has_data && (MSCCLPP_DEV_COLL_ONE_SENDS(pattern) ? epoch->scheme.node == epoch->scheme.root
+                               : pattern == MSCCLPP_DEV_REDUCE     ? epoch->scheme.node != epoch->scheme.root
+                               : epoch->prefixes                   ? epoch->scheme.node + 1 < epoch->scheme.nnodes
+                                                                   : true);
 }
 
 /* Returns the row for the data for a node, or for all nodes if they get the same data. */
 MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t
-mscclpp_dev_coll_nodes_rounds_outgoing(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t to_node)
+mscclpp_dev_coll_nodes_rounds_outgoing_row(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t to_node)
 {
     return mscclpp_dev_coll_nodes_place_row(
         epoch,
@@ -134,13 +135,13 @@ mscclpp_dev_coll_nodes_rounds_outgoing(const mscclpp_dev_coll_nodes_epoch_t *epo
 
 /* Returns the row that contains the data from a node after the rounds, or the combined data from all other nodes. */
 MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t
-mscclpp_dev_coll_nodes_rounds_incoming(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t from_node)
+mscclpp_dev_coll_nodes_rounds_incoming_row(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t from_node)
 {
     const uint32_t position = (epoch->scheme.node + epoch->scheme.nnodes - from_node) % epoch->scheme.nnodes;
-    const bool at_first_place = epoch->state.merges || MSCCLPP_DEV_COLL_ALONE(epoch->state.args->pattern);
+    const bool at_first_place = epoch->state.merges || MSCCLPP_DEV_COLL_ONE_SENDS(epoch->state.args->pattern);
 
     return mscclpp_dev_coll_nodes_place_row(
-        epoch, at_first_place ? 0 : mscclpp_dev_rounds_place(&epoch->scheme, position, epoch->scheme.rounds));
+        epoch, at_first_place ? 0 : mscclpp_dev_rounds_block_place(&epoch->scheme, position, epoch->scheme.rounds));
 }
 
 /* ---- Rounds ---- */
@@ -157,18 +158,18 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_gather(mscclpp_dev_ctx_t *ctx,
 {
     const mscclpp_dev_rounds_message_t message =
         mscclpp_dev_coll_nodes_rounds_message(epoch, epoch->scheme.node, round, j);
-    const uint64_t departure = mscclpp_dev_rounds_departure(&epoch->scheme, message, round, j);
+    const uint64_t departure = mscclpp_dev_rounds_departure_place(&epoch->scheme, message, round, j);
     uint64_t unit;
 
-    for (unit = ctx->tid; unit < message.count * epoch->pitch && !ctx->failed; unit += ctx->nthreads) {
-        const uint32_t i = (uint32_t)(unit / epoch->pitch);
+    for (unit = ctx->tid; unit < message.count * epoch->place_units && !ctx->failed; unit += ctx->nthreads) {
+        const uint32_t i = (uint32_t)(unit / epoch->place_units);
         const uint32_t position = mscclpp_dev_rounds_alltoall_position(&epoch->scheme, round, j, i);
         const mscclpp_dev_coll_nodes_row_t from =
-            mscclpp_dev_coll_nodes_place_row(epoch, mscclpp_dev_rounds_place(&epoch->scheme, position, round));
+            mscclpp_dev_coll_nodes_place_row(epoch, mscclpp_dev_rounds_block_place(&epoch->scheme, position, round));
 
-        mscclpp_dev_coll_nodes_put_unit(epoch, mscclpp_dev_coll_nodes_place_row(epoch, departure + i),
-                                        unit % epoch->pitch,
-                                        mscclpp_dev_coll_nodes_get_unit(ctx, epoch, from, unit % epoch->pitch, 0));
+        mscclpp_dev_coll_nodes_put_unit(
+            epoch, mscclpp_dev_coll_nodes_place_row(epoch, departure + i), unit % epoch->place_units,
+            mscclpp_dev_coll_nodes_get_unit(ctx, epoch, from, unit % epoch->place_units, 0));
     }
 }
 
@@ -181,7 +182,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_send(mscclpp_dev_ctx_t *ctx, cons
                                                     uint32_t round)
 {
     const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
-    const uint64_t begin = epoch->slots, place_bytes = epoch->pitch * MSCCLPP_DEV_PACKET_UNIT;
+    const uint64_t places = epoch->slots, place_bytes = epoch->place_units * MSCCLPP_DEV_PACKET_UNIT;
     uint32_t j;
 
     for (j = 1 + ctx->tid; j < epoch->scheme.radix; j += ctx->nthreads) {
@@ -191,23 +192,25 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_send(mscclpp_dev_ctx_t *ctx, cons
         const mscclpp_dev_port_channel_t *channel = MSCCLPP_DEV_NODES_CHANNEL(nodes, 0, peer);
 
         if (message.distance != 0 && message.count != 0) {
-            mscclpp_dev_port_put(ctx, &nodes->common, channel,
-                                 begin + mscclpp_dev_rounds_arrival(&epoch->scheme, message, round, j) * place_bytes,
-                                 begin + mscclpp_dev_rounds_departure(&epoch->scheme, message, round, j) * place_bytes,
-                                 message.count * place_bytes);
+            mscclpp_dev_port_put(
+                ctx, &nodes->common, channel,
+                places + mscclpp_dev_rounds_arrival_place(&epoch->scheme, message, round, j) * place_bytes,
+                places + mscclpp_dev_rounds_departure_place(&epoch->scheme, message, round, j) * place_bytes,
+                message.count * place_bytes);
         } else if (message.distance != 0 && !epoch->is_sparse) {
-            mscclpp_dev_port_put(ctx, &nodes->common, channel, mscclpp_dev_coll_nodes_rounds_empty(epoch, round, j),
-                                 mscclpp_dev_coll_nodes_rounds_blank(epoch), MSCCLPP_DEV_PACKET_UNIT);
+            mscclpp_dev_port_put(ctx, &nodes->common, channel,
+                                 mscclpp_dev_coll_nodes_rounds_empty_arrival_offset(epoch, round, j),
+                                 mscclpp_dev_coll_nodes_rounds_empty_source_offset(epoch), MSCCLPP_DEV_PACKET_UNIT);
         }
     }
 }
 
 /*
- * Returns true if the first block of a message is stored, not combined. It is for the first message that comes to the
- * node that gets the result, because that node has stored no data at place 0 (see above).
+ * Returns true if the first block of a message is stored, not combined. This holds for the first message to the node
+ * that gets the result, because that node has stored no data at place 0 (see above).
  */
-MSCCLPP_DEV bool mscclpp_dev_coll_nodes_rounds_is_bare(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t round,
-                                                       uint32_t j)
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_rounds_stores_first_block(const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                  uint32_t round, uint32_t j)
 {
     return round == 0 && j == 1 &&
            (epoch->scheme.pattern != MSCCLPP_DEV_REDUCE || epoch->scheme.node == epoch->scheme.root);
@@ -215,24 +218,26 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_rounds_is_bare(const mscclpp_dev_coll_no
 
 /*
  * Combines one received unit with the unit of the same number, counted from place 0, which this node or an earlier
- * message has stored. If `is_bare`, there are no units in the first place yet, so a unit of the first block is stored
- * instead. A unit is handled by the same thread in all messages, so no two threads combine the same unit.
+ * message has stored. If `stores_first_block`, there are no units in the first place yet, so a unit of the first block
+ * is stored instead. A unit is handled by the same thread in all messages, so no two threads combine the same unit.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_combine_arrived(mscclpp_dev_ctx_t *ctx,
                                                                const mscclpp_dev_coll_nodes_epoch_t *epoch,
-                                                               bool is_bare, uint64_t unit, mscclpp_dev_vec_t value)
+                                                               bool stores_first_block, uint64_t unit,
+                                                               mscclpp_dev_vec_t value)
 {
-    const mscclpp_dev_coll_nodes_row_t row = mscclpp_dev_coll_nodes_place_row(epoch, unit / epoch->pitch);
+    const mscclpp_dev_coll_nodes_row_t row = mscclpp_dev_coll_nodes_place_row(epoch, unit / epoch->place_units);
     mscclpp_dev_acc_t acc;
 
-    if (is_bare && unit < epoch->pitch) {
+    if (stores_first_block && unit < epoch->place_units) {
         mscclpp_dev_coll_nodes_put_unit(epoch, row, unit, value);
         return;
     }
     mscclpp_dev_acc_set(&acc, epoch->state.dtype,
-                        mscclpp_dev_coll_nodes_get_unit(ctx, epoch, row, unit % epoch->pitch, 0));
+                        mscclpp_dev_coll_nodes_get_unit(ctx, epoch, row, unit % epoch->place_units, 0));
     mscclpp_dev_acc_add(&acc, false, epoch->state.dtype, epoch->state.op, value);
-    mscclpp_dev_coll_nodes_put_unit(epoch, row, unit % epoch->pitch, mscclpp_dev_acc_get(&acc, epoch->state.dtype));
+    mscclpp_dev_coll_nodes_put_unit(epoch, row, unit % epoch->place_units,
+                                    mscclpp_dev_acc_get(&acc, epoch->state.dtype));
 }
 
 /*
@@ -248,7 +253,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await(mscclpp_dev_ctx_t *ctx,
     const uint32_t distance = mscclpp_dev_coll_nodes_rounds_message(epoch, epoch->scheme.node, round, j).distance;
     const uint32_t sender = mscclpp_dev_rounds_before(&epoch->scheme, distance);
     const mscclpp_dev_rounds_message_t message = mscclpp_dev_coll_nodes_rounds_message(epoch, sender, round, j);
-    const uint64_t arrival = mscclpp_dev_rounds_arrival(&epoch->scheme, message, round, j);
+    const uint64_t arrival = mscclpp_dev_rounds_arrival_place(&epoch->scheme, message, round, j);
     const uint32_t late_rank = MSCCLPP_DEV_NODES_CHANNEL(nodes, 0, sender)->peer;
     uint64_t unit;
 
@@ -257,32 +262,36 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await(mscclpp_dev_ctx_t *ctx,
     }
     if (message.count == 0 && ctx->tid == 0 && !epoch->is_sparse) {
         (void)mscclpp_dev_coll_nodes_get_unit(
-            ctx, epoch, mscclpp_dev_coll_nodes_far_row(epoch, mscclpp_dev_coll_nodes_rounds_empty(epoch, round, j), 1),
+            ctx, epoch,
+            mscclpp_dev_coll_nodes_far_row(epoch, mscclpp_dev_coll_nodes_rounds_empty_arrival_offset(epoch, round, j),
+                                           1),
             0, late_rank);
     }
-    for (unit = ctx->tid; unit < message.count * epoch->pitch && !ctx->failed; unit += ctx->nthreads) {
+    for (unit = ctx->tid; unit < message.count * epoch->place_units && !ctx->failed; unit += ctx->nthreads) {
         const mscclpp_dev_vec_t value = mscclpp_dev_coll_nodes_get_unit(
-            ctx, epoch, mscclpp_dev_coll_nodes_place_row(epoch, arrival + unit / epoch->pitch), unit % epoch->pitch,
-            late_rank);
+            ctx, epoch, mscclpp_dev_coll_nodes_place_row(epoch, arrival + unit / epoch->place_units),
+            unit % epoch->place_units, late_rank);
 
         if (epoch->state.merges && !ctx->failed) {
             mscclpp_dev_coll_nodes_rounds_combine_arrived(
-                ctx, epoch, mscclpp_dev_coll_nodes_rounds_is_bare(epoch, round, j), unit, value);
+                ctx, epoch, mscclpp_dev_coll_nodes_rounds_stores_first_block(epoch, round, j), unit, value);
         }
     }
 }
 
 /* Returns how many messages of a round bring this owner totals. 0 if the call is not a scan with prefixes. */
-MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_rounds_totals(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t round)
+MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_rounds_count_totals(const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                uint32_t round)
 {
-    return epoch->prefixes && epoch->carries ? mscclpp_dev_rounds_prefixes(&epoch->scheme, round) : 0;
+    return epoch->prefixes && epoch->has_data ? mscclpp_dev_rounds_count_prefixes(&epoch->scheme, round) : 0;
 }
 
 /*
- * Combines one unit of the totals that a round of a scan with prefixes brings, and stores the results. Operands come in
- * the order of the nodes: from the `count` messages, the farthest sender's first, then this node's total or its prefix.
- * One loop handles them all, so that the code that waits and combines is there once. If a wait fails, sets ctx->failed
- * and stores nothing more.
+ * Combines one unit of the totals that a round of a scan with prefixes brings, and stores the results. The operands are
+ * in the order of the nodes: first those of the `count` messages, from the farthest sender on, then this node's total
+ * or its prefix. `sends_later` tells whether a later round sends this node's total; else it is not combined. One loop
+ * handles all operands, so that the code that waits and combines is there once. If a wait fails, sets ctx->failed and
+ * stores nothing more.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_combine_totals(mscclpp_dev_ctx_t *ctx,
                                                               const mscclpp_dev_coll_nodes_epoch_t *epoch,
@@ -290,7 +299,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_combine_totals(mscclpp_dev_ctx_t 
                                                               uint64_t unit)
 {
     const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
-    const uint64_t prefix = mscclpp_dev_rounds_prefix(&epoch->scheme);
+    const uint64_t prefix = mscclpp_dev_rounds_prefix_place(&epoch->scheme);
     mscclpp_dev_vec_t earlier = mscclpp_dev_vec_zero(); /* the combination of the messages so far */
     mscclpp_dev_acc_t acc;
     uint32_t i;
@@ -301,7 +310,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_combine_totals(mscclpp_dev_ctx_t 
         const mscclpp_dev_rounds_message_t message =
             mscclpp_dev_rounds_message(&epoch->scheme, epoch->scheme.node, round, j);
         const uint32_t sender = mscclpp_dev_rounds_before(&epoch->scheme, message.distance);
-        const uint64_t place = i < count    ? mscclpp_dev_rounds_arrival(&epoch->scheme, message, round, j)
+        const uint64_t place = i < count    ? mscclpp_dev_rounds_arrival_place(&epoch->scheme, message, round, j)
                                : i == count ? round
                                             : prefix;
         const bool has_operand = i < count || (i == count ? sends_later : round > 0);
@@ -326,22 +335,22 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_combine_totals(mscclpp_dev_ctx_t 
 }
 
 /*
- * Waits for the messages of a round of a scan with prefixes. The totals that they contain are of nodes before those of
- * this node's total, and before those of its prefix, which is the total of nodes before this one. So they are combined
- * with either, in this order. A total that is still being sent from its place must not change, so the new one goes to
- * the next place; it is left out if no later round sends it. If a wait fails, sets ctx->failed in this thread. Called
- * by all threads.
+ * Waits for the messages of a round of a scan with prefixes, and combines their totals. This node keeps two totals: one
+ * that ends with this node, and its prefix, which ends with the node before. The received totals are of earlier nodes
+ * than either, so they come first in both combinations. A total that is still being sent from its place must not
+ * change, so the new one goes to the next place; it is left out if no later round sends it. If a wait fails, sets
+ * ctx->failed in this thread. Called by all threads.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await_totals(mscclpp_dev_ctx_t *ctx,
                                                             const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t round)
 {
     const mscclpp_dev_rounds_t *scheme = &epoch->scheme;
-    const uint32_t count = mscclpp_dev_coll_nodes_rounds_totals(epoch, round);
+    const uint32_t count = mscclpp_dev_coll_nodes_rounds_count_totals(epoch, round);
     const uint64_t next_distance = (uint64_t)mscclpp_dev_rounds_digit_value(scheme, round) * scheme->radix;
     const bool sends_later = scheme->node + next_distance < scheme->nnodes;
     uint64_t unit;
 
-    for (unit = ctx->tid; unit < epoch->pitch && count > 0 && !ctx->failed; unit += ctx->nthreads) {
+    for (unit = ctx->tid; unit < epoch->place_units && count > 0 && !ctx->failed; unit += ctx->nthreads) {
         mscclpp_dev_coll_nodes_rounds_combine_totals(ctx, epoch, round, count, sends_later, unit);
     }
 }
@@ -360,13 +369,13 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_run(mscclpp_dev_ctx_t *ctx, const
     const bool gathers = epoch->scheme.pattern == MSCCLPP_DEV_ALLTOALL;
     uint32_t round, j;
 
-    if (epoch->is_sparse && !epoch->carries) {
+    if (epoch->is_sparse && !epoch->has_data) {
         return;
     }
     if (ctx->tid == 0 && !epoch->is_sparse) {
         mscclpp_dev_coll_nodes_put_unit(
-            epoch, mscclpp_dev_coll_nodes_far_row(epoch, mscclpp_dev_coll_nodes_rounds_blank(epoch), 1), 0,
-            mscclpp_dev_vec_zero());
+            epoch, mscclpp_dev_coll_nodes_far_row(epoch, mscclpp_dev_coll_nodes_rounds_empty_source_offset(epoch), 1),
+            0, mscclpp_dev_vec_zero());
     }
     for (round = 0; round < epoch->scheme.rounds && !ctx->failed; ++round) {
         for (j = 1; gathers && j < epoch->scheme.radix; ++j) {
@@ -378,7 +387,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_run(mscclpp_dev_ctx_t *ctx, const
         }
         mscclpp_dev_coll_nodes_rounds_send(ctx, epoch, round);
         /* In a scan with prefixes, the first messages have data, which are combined together. */
-        for (j = 1 + mscclpp_dev_coll_nodes_rounds_totals(epoch, round); j < epoch->scheme.radix; ++j) {
+        for (j = 1 + mscclpp_dev_coll_nodes_rounds_count_totals(epoch, round); j < epoch->scheme.radix; ++j) {
             mscclpp_dev_coll_nodes_rounds_await(ctx, epoch, round, j);
         }
         if (epoch->prefixes) {
@@ -408,11 +417,11 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_prefix(mscclpp_dev_ctx_t *ctx,
                                                         const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_coll_nodes_row_t prefix =
-        mscclpp_dev_coll_nodes_place_row(epoch, mscclpp_dev_rounds_prefix(&epoch->scheme));
+        mscclpp_dev_coll_nodes_place_row(epoch, mscclpp_dev_rounds_prefix_place(&epoch->scheme));
     uint64_t unit;
     uint32_t index;
 
-    for (unit = ctx->tid; unit < epoch->units && epoch->carries && epoch->scheme.node > 0; unit += ctx->nthreads) {
+    for (unit = ctx->tid; unit < epoch->units && epoch->has_data && epoch->scheme.node > 0; unit += ctx->nthreads) {
         const mscclpp_dev_vec_t value = mscclpp_dev_coll_nodes_get_unit(ctx, epoch, prefix, unit, 0);
 
         for (index = 0; index < epoch->state.args->nodes.common.nranks; ++index) {

@@ -10,29 +10,29 @@
 
 /*
  * A row of units as packets. The first half of unit u is at first + u * MSCCLPP_DEV_PACKET_STEP, and the second half is
- * `pair` bytes after it.
+ * `half_gap` bytes after it.
  */
 typedef struct {
     char *first;
-    uint64_t pair;
+    uint64_t half_gap;
 } mscclpp_dev_coll_nodes_row_t;
 
 /* One call, which takes one epoch. */
 typedef struct {
     mscclpp_dev_coll_nodes_state_t state;
     mscclpp_dev_coll_nodes_turn_t turn;
-    uint64_t units;      /* units of a block of data */
-    uint64_t capacity;   /* units of a row of scratch */
-    uint64_t node_units; /* the most units of data for one other node */
-    uint32_t flag;       /* the flag in this call's packets */
-    uint64_t slots;      /* offset in the exchange area of the slot that is sent from; of a sparse call's first place */
+    uint64_t units;          /* units of a block of data */
+    uint64_t row_units;      /* units of a row of scratch */
+    uint64_t max_node_units; /* the most units of data for one other node */
+    uint32_t flag;           /* the flag in this call's packets */
+    uint64_t slots; /* offset in the exchange area of the slot that is sent from; of a sparse call's first place */
     bool in_rounds; /* data for other nodes go in rounds (nodes_rounds.h); only then are the fields after the next one
                        set */
     bool prefixes;  /* a scan in rounds, whose nodes send combined operands (nodes_rounds.h) */
     mscclpp_dev_rounds_t scheme; /* the scheme of the rounds */
-    uint64_t pitch;              /* units of a place */
-    bool is_sparse;              /* there are no empty messages (nodes_rounds.h) */
-    bool carries;                /* this owner's messages have data in this epoch; else all of them are empty */
+    uint64_t place_units;
+    bool is_sparse; /* there are no empty messages (nodes_rounds.h) */
+    bool has_data;  /* this owner's messages have data in this epoch; else all of them are empty */
 } mscclpp_dev_coll_nodes_epoch_t;
 
 /* Stores one unit of a row as packets. */
@@ -40,7 +40,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_put_unit(const mscclpp_dev_coll_nodes_ep
                                                  mscclpp_dev_coll_nodes_row_t row, uint64_t unit,
                                                  mscclpp_dev_vec_t value)
 {
-    mscclpp_dev_put_unit(row.first + unit * MSCCLPP_DEV_PACKET_STEP, row.pair, value, epoch->flag, MSCCLPP_DEV_LL16);
+    mscclpp_dev_put_unit(row.first + unit * MSCCLPP_DEV_PACKET_STEP, row.half_gap, value, epoch->flag,
+                         MSCCLPP_DEV_LL16);
 }
 
 /*
@@ -55,28 +56,29 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_get_unit(mscclpp_dev_ctx_t 
 {
     mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
 
-    mscclpp_dev_get_unit(ctx, &epoch->state.args->nodes.common, row.first + unit * MSCCLPP_DEV_PACKET_STEP, row.pair,
-                         &value, epoch->flag, MSCCLPP_DEV_LL16, peer);
+    mscclpp_dev_get_unit(ctx, &epoch->state.args->nodes.common, row.first + unit * MSCCLPP_DEV_PACKET_STEP,
+                         row.half_gap, &value, epoch->flag, MSCCLPP_DEV_LL16, peer);
     return value;
 }
 
-/* Returns row `number` in the scratch of rank `index` of this node. */
+/* Returns row `row_number` in the scratch of rank `index` of this node. */
 MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_packet_row(const mscclpp_dev_coll_nodes_epoch_t *epoch,
-                                                                           uint32_t index, uint64_t number)
+                                                                           uint32_t index, uint64_t row_number)
 {
     const mscclpp_dev_args_t *common = &epoch->state.args->nodes.common;
     mscclpp_dev_coll_nodes_row_t row;
 
     row.first = common->scratch[index] + MSCCLPP_DEV_PACKET_OFFSET + (epoch->flag & 1) * common->packet_half +
-                number * epoch->capacity * MSCCLPP_DEV_PACKET_UNIT;
-    row.pair = epoch->capacity * MSCCLPP_DEV_PACKET_STEP;
+                row_number * epoch->row_units * MSCCLPP_DEV_PACKET_UNIT;
+    row.half_gap = epoch->row_units * MSCCLPP_DEV_PACKET_STEP;
     return row;
 }
 
 /*
  * Returns the offset of a packet slot in the exchange area. Slot 0 is sent from. Data from node k arrive in slot 1 + k.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_packet_slot(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t slot)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_packet_slot_offset(const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                               uint32_t slot)
 {
     return epoch->slots + slot * epoch->state.args->nodes.packet_units * MSCCLPP_DEV_PACKET_UNIT;
 }
@@ -85,17 +87,19 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_packet_slot(const mscclpp_dev_coll_n
  * Returns the offset of the data for a node in the exchange area. It is the same for all nodes if they get the same
  * data.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_packets_outgoing(const mscclpp_dev_coll_nodes_epoch_t *epoch,
-                                                             uint32_t to_node)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_outgoing_packets_offset(const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                    uint32_t to_node)
 {
-    return mscclpp_dev_coll_nodes_packet_slot(epoch, 0) +
-           (epoch->state.sends_many ? to_node * epoch->node_units * MSCCLPP_DEV_PACKET_UNIT : 0);
+    return mscclpp_dev_coll_nodes_packet_slot_offset(epoch, 0) +
+           (epoch->state.sends_many ? to_node * epoch->max_node_units * MSCCLPP_DEV_PACKET_UNIT : 0);
 }
 
 /* Returns the offset of the empty packet for a node: the last unit of the place for that node's data. */
-MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_empty_packet(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t to_node)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_empty_packet_offset(const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                uint32_t to_node)
 {
-    return mscclpp_dev_coll_nodes_packets_outgoing(epoch, to_node) + (epoch->node_units - 1) * MSCCLPP_DEV_PACKET_UNIT;
+    return mscclpp_dev_coll_nodes_outgoing_packets_offset(epoch, to_node) +
+           (epoch->max_node_units - 1) * MSCCLPP_DEV_PACKET_UNIT;
 }
 
 /* Returns the row formed by `units` units at an offset in the exchange area. */
@@ -105,16 +109,16 @@ MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_far_row(const ms
     mscclpp_dev_coll_nodes_row_t row;
 
     row.first = epoch->state.args->nodes.exchange + offset;
-    row.pair = units * MSCCLPP_DEV_PACKET_STEP;
+    row.half_gap = units * MSCCLPP_DEV_PACKET_STEP;
     return row;
 }
 
 /* Returns the number of units that owner `owner` of node `from` sends to node `to`. 0: it sends an empty packet. */
-MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_units(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t from,
-                                                  uint32_t owner, uint32_t to)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_count_units(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t from,
+                                                        uint32_t owner, uint32_t to)
 {
     return mscclpp_dev_coll_nodes_has_data(&epoch->state, &epoch->turn, from, owner, to)
-               ? mscclpp_dev_coll_nodes_count(&epoch->state, &epoch->turn, from, owner, to) * epoch->units
+               ? mscclpp_dev_coll_nodes_count_blocks(&epoch->state, &epoch->turn, from, owner, to) * epoch->units
                : 0;
 }
 

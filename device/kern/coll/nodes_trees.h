@@ -59,7 +59,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_nodes_trees_await_credits(mscclpp_dev_
 
         if (child != MSCCLPP_DEV_TREES_NONE) {
             mscclpp_dev_coll_nodes_trees_await(
-                ctx, nodes, child, (mscclpp_dev_trees_meets(nodes->nnodes, child, nodes->node) ? 1 : 0) + credits);
+                ctx, nodes, child,
+                (mscclpp_dev_trees_signals_at_meeting(nodes->nnodes, child, nodes->node) ? 1 : 0) + credits);
         }
     }
 }
@@ -78,7 +79,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_nodes_trees_await_parent(mscclpp_dev_c
 
     if (parent != MSCCLPP_DEV_TREES_NONE) {
         mscclpp_dev_coll_nodes_trees_await(
-            ctx, nodes, parent, (mscclpp_dev_trees_meets(nodes->nnodes, parent, nodes->node) ? 1 : 0) + credits);
+            ctx, nodes, parent,
+            (mscclpp_dev_trees_signals_at_meeting(nodes->nnodes, parent, nodes->node) ? 1 : 0) + credits);
     }
 }
 
@@ -111,7 +113,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_meet(mscclpp_dev_ctx_t *ctx, const
 
         mscclpp_dev_port_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, to));
         mscclpp_dev_coll_nodes_trees_await(ctx, nodes, from,
-                                           is_end ? mscclpp_dev_trees_signals(&place, from, state->turns) : 1);
+                                           is_end ? mscclpp_dev_trees_count_signals(&place, from, state->turns) : 1);
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
@@ -157,7 +159,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_send(mscclpp_dev_ctx_t *ctx, const
 
         if (child != MSCCLPP_DEV_TREES_NONE) {
             mscclpp_dev_port_put_with_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, child),
-                                             mscclpp_dev_coll_nodes_incoming(state, turn, place.root), slot,
+                                             mscclpp_dev_coll_nodes_incoming_offset(state, turn, place.root), slot,
                                              mscclpp_dev_coll_nodes_slot_bytes(state, turn, slot, place.root, child));
         }
     }
@@ -178,13 +180,14 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_pass_on(mscclpp_dev_ctx_t *ctx,
     if (ctx->tid == 0) {
         const uint32_t parent = mscclpp_dev_trees_parent(&place);
 
-        mscclpp_dev_coll_nodes_trees_await(ctx, nodes, parent,
-                                           (mscclpp_dev_trees_meets(nodes->nnodes, parent, nodes->node) ? 1 : 0) +
-                                               turn->index + 1);
+        mscclpp_dev_coll_nodes_trees_await(
+            ctx, nodes, parent,
+            (mscclpp_dev_trees_signals_at_meeting(nodes->nnodes, parent, nodes->node) ? 1 : 0) + turn->index + 1);
         if (turn->index >= MSCCLPP_DEV_NODES_SETS) {
             mscclpp_dev_coll_nodes_trees_await_credits(ctx, nodes, &place, turn->index + 2 - MSCCLPP_DEV_NODES_SETS);
         }
-        mscclpp_dev_coll_nodes_trees_send(ctx, state, turn, mscclpp_dev_coll_nodes_incoming(state, turn, place.root));
+        mscclpp_dev_coll_nodes_trees_send(ctx, state, turn,
+                                          mscclpp_dev_coll_nodes_incoming_offset(state, turn, place.root));
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
@@ -225,10 +228,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_send_up(mscclpp_dev_ctx_t *ctx,
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
     const mscclpp_dev_tree_place_t place = mscclpp_dev_coll_nodes_tree_place(ctx, state);
     const uint32_t parent = mscclpp_dev_trees_parent(&place);
-    const uint64_t slot = mscclpp_dev_coll_nodes_outgoing(state, turn, place.root);
+    const uint64_t slot = mscclpp_dev_coll_nodes_outgoing_offset(state, turn, place.root);
 
     mscclpp_dev_port_put_with_signal(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, parent),
-                                     mscclpp_dev_coll_nodes_incoming(state, turn, place.node), slot,
+                                     mscclpp_dev_coll_nodes_incoming_offset(state, turn, place.node), slot,
                                      mscclpp_dev_coll_nodes_slot_bytes(state, turn, slot, place.node, place.root));
 }
 
@@ -275,9 +278,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_send_combined(mscclpp_dev_ctx_t *c
 
     if (place.node != place.root) {
         mscclpp_dev_coll_nodes_store_results(
-            ctx, state, turn, place.root, nodes->exchange + mscclpp_dev_coll_nodes_incoming(state, turn, first),
-            second == MSCCLPP_DEV_TREES_NONE ? NULL
-                                             : nodes->exchange + mscclpp_dev_coll_nodes_incoming(state, turn, second));
+            ctx, state, turn, place.root, nodes->exchange + mscclpp_dev_coll_nodes_incoming_offset(state, turn, first),
+            second == MSCCLPP_DEV_TREES_NONE
+                ? NULL
+                : nodes->exchange + mscclpp_dev_coll_nodes_incoming_offset(state, turn, second));
     }
     mscclpp_dev_block_sync(ctx);
     if (ctx->tid == 0 && place.node != place.root) {

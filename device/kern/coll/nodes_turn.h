@@ -31,15 +31,15 @@ typedef struct {
     bool is_owner;    /* this rank owns a shard, so it exchanges data with other nodes */
 } mscclpp_dev_coll_nodes_state_t;
 
-/* The data that a turn moves: a tile of each block of data, from `begin` on. */
+/* The data that a turn moves: one tile of each block of data. */
 typedef struct {
     uint64_t index; /* number of the turn, from 0 */
-    uint64_t begin; /* bytes before it in each block of data */
+    uint64_t begin; /* where the tile begins in each block of data, offset in bytes */
     uint64_t set;   /* where its set of slots begins in the exchange area, offset in bytes */
     uint32_t owner; /* the owner that sends in this turn, for patterns in which only one does; its number in its node */
     uint32_t tree;  /* the tree that carries the turn, 0 or 1 */
-    uint32_t first; /* the turn is for the nodes at distances `first` to `end` - 1: those of a window, else all */
-    uint32_t end;
+    uint32_t first_distance; /* the turn is for the nodes from this distance on: those of a window, else all nodes */
+    uint32_t distances_end;  /* one more than the last distance */
 } mscclpp_dev_coll_nodes_turn_t;
 
 /*
@@ -57,16 +57,16 @@ MSCCLPP_DEV mscclpp_dev_coll_nodes_turn_t mscclpp_dev_coll_nodes_turn(const mscc
     turn.index = index;
     turn.begin = (ctx->block + index * ctx->nblocks) * state->args->tile;
     turn.set = MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, set) * nodes->slot_size;
-    turn.first = 0;
-    turn.end = nodes->nnodes;
+    turn.first_distance = 0;
+    turn.distances_end = nodes->nnodes;
     if (state->windows > 0) {
         turn.begin = (ctx->block + index / state->windows * ctx->nblocks) * state->args->tile;
         turn.set = MSCCLPP_DEV_COLL_NODES_WINDOW_PLACES(ctx->block) * state->node_bytes +
                    index % MSCCLPP_DEV_COLL_NODES_WINDOW_SETS * 2 * MSCCLPP_DEV_COLL_NODES_WINDOW * state->node_bytes;
-        turn.first = (uint32_t)(index % state->windows) * MSCCLPP_DEV_COLL_NODES_WINDOW;
-        turn.end = nodes->nnodes - turn.first < MSCCLPP_DEV_COLL_NODES_WINDOW
-                       ? nodes->nnodes
-                       : turn.first + MSCCLPP_DEV_COLL_NODES_WINDOW;
+        turn.first_distance = (uint32_t)(index % state->windows) * MSCCLPP_DEV_COLL_NODES_WINDOW;
+        turn.distances_end = nodes->nnodes - turn.first_distance < MSCCLPP_DEV_COLL_NODES_WINDOW
+                                 ? nodes->nnodes
+                                 : turn.first_distance + MSCCLPP_DEV_COLL_NODES_WINDOW;
     }
     turn.owner = (uint32_t)((ctx->block + index) % nodes->shards);
     turn.tree = ctx->block % 2;
@@ -75,8 +75,8 @@ MSCCLPP_DEV mscclpp_dev_coll_nodes_turn_t mscclpp_dev_coll_nodes_turn(const mscc
 
 /*
  * Fills in the fields that are equal on all blocks of the grid, except `node_bytes` and `any_relayed`. The caller sets
- * these two, if it needs them, and the fields that count. The numbers of rows are those of packets; the caller replaces
- * them for tiles.
+ * these two if it needs them, and the counters `turns`, `exchanged` and `barriers`. The numbers of rows are those of
+ * packets; the caller replaces them for tiles.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_begin(mscclpp_dev_coll_nodes_state_t *state,
                                               const mscclpp_dev_coll_nodes_args_t *args, int dtype, int op)
@@ -130,9 +130,9 @@ MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_coll_nodes_tree_place(const msc
 }
 
 /* Returns the place of any node in the tree that the turn uses. */
-MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_coll_nodes_place_of(const mscclpp_dev_coll_nodes_state_t *state,
-                                                                     const mscclpp_dev_coll_nodes_turn_t *turn,
-                                                                     uint32_t node)
+MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_coll_nodes_tree_place_of(const mscclpp_dev_coll_nodes_state_t *state,
+                                                                          const mscclpp_dev_coll_nodes_turn_t *turn,
+                                                                          uint32_t node)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     mscclpp_dev_tree_place_t place;
@@ -152,7 +152,7 @@ MSCCLPP_DEV mscclpp_dev_windows_t mscclpp_dev_coll_nodes_windows(const mscclpp_d
 
     windows.nnodes = args->nodes.nnodes;
     windows.node = args->nodes.node;
-    windows.sender = MSCCLPP_DEV_COLL_ALONE(args->pattern) ? args->place[args->root].node : MSCCLPP_DEV_TREES_NONE;
+    windows.sender = MSCCLPP_DEV_COLL_ONE_SENDS(args->pattern) ? args->place[args->root].node : MSCCLPP_DEV_TREES_NONE;
     windows.passes = state->windows > 0 ? state->turns / state->windows : 0;
     return windows;
 }
@@ -254,7 +254,7 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_reaches(const mscclpp_dev_coll_nodes_arg
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_owner_of(const mscclpp_dev_coll_nodes_args_t *args,
                                                      const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender)
 {
-    return MSCCLPP_DEV_COLL_ALONE(args->pattern) ? turn->owner : args->place[sender].index % args->nodes.shards;
+    return MSCCLPP_DEV_COLL_ONE_SENDS(args->pattern) ? turn->owner : args->place[sender].index % args->nodes.shards;
 }
 
 /*
@@ -277,11 +277,11 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_merges_for(const mscclpp_dev_coll_nodes_
 }
 
 /* Returns true if owner `owner` of node `node` sends the blocks of `sender` in this turn. */
-MSCCLPP_DEV bool mscclpp_dev_coll_nodes_is_client(const mscclpp_dev_coll_nodes_args_t *args,
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_sends_for(const mscclpp_dev_coll_nodes_args_t *args,
                                                   const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender,
                                                   uint32_t node, uint32_t owner)
 {
-    return args->place[sender].node == node && (!MSCCLPP_DEV_COLL_ALONE(args->pattern) || sender == args->root) &&
+    return args->place[sender].node == node && (!MSCCLPP_DEV_COLL_ONE_SENDS(args->pattern) || sender == args->root) &&
            mscclpp_dev_coll_nodes_owner_of(args, turn, sender) == owner;
 }
 
@@ -301,7 +301,7 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_any_relayed(const mscclpp_dev_coll_nodes
         return args->nodes.common.nranks > 1;
     }
     /* The owners take turns, so only a root that is the only owner always sends its own blocks. */
-    if (MSCCLPP_DEV_COLL_ALONE(args->pattern)) {
+    if (MSCCLPP_DEV_COLL_ONE_SENDS(args->pattern)) {
         return root_is_here && (args->nodes.shards > 1 || args->place[args->root].index != 0);
     }
     /* In other patterns all ranks have blocks to send, and those beyond the owners leave that to an owner. */
@@ -334,8 +334,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_window_row(const mscclpp_dev_coll_no
  * Returns the number of the row in which a rank gets the block of `sender`, or the partial result of the node of which
  * `sender` is the first rank. In a reduce, the rows of partial results follow those of the node's own operands.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_taken_row(const mscclpp_dev_coll_nodes_state_t *state,
-                                                      const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_receive_row(const mscclpp_dev_coll_nodes_state_t *state,
+                                                        const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     uint32_t node;
@@ -343,7 +343,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_taken_row(const mscclpp_dev_coll_nod
     if (state->windows > 0) {
         return mscclpp_dev_coll_nodes_window_row(
             state,
-            MSCCLPP_DEV_NODES_BEHIND(args->nodes.nnodes, args->nodes.node, args->place[sender].node) - turn->first,
+            MSCCLPP_DEV_NODES_BEHIND(args->nodes.nnodes, args->nodes.node, args->place[sender].node) -
+                turn->first_distance,
             sender);
     }
     if (args->pattern != MSCCLPP_DEV_REDUCE) {
@@ -354,9 +355,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_taken_row(const mscclpp_dev_coll_nod
         return args->place[sender].index;
     }
     if (mscclpp_dev_coll_nodes_in_trees(state)) {
-        const mscclpp_dev_tree_place_t child = mscclpp_dev_coll_nodes_place_of(state, turn, node);
+        const mscclpp_dev_tree_place_t child = mscclpp_dev_coll_nodes_tree_place_of(state, turn, node);
 
-        return args->nodes.largest_node + mscclpp_dev_trees_number(&child);
+        return args->nodes.largest_node + mscclpp_dev_trees_child_index(&child);
     }
     return args->nodes.largest_node + node;
 }
@@ -374,7 +375,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_relay_row(const mscclpp_dev_coll_nod
                                                       uint32_t receiver)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const uint32_t clients_per_owner = MSCCLPP_DEV_COLL_NODES_EACH(args->nodes.largest_node, args->nodes.shards);
+    const uint32_t clients_per_owner =
+        MSCCLPP_DEV_COLL_NODES_RANKS_PER_OWNER(args->nodes.largest_node, args->nodes.shards);
     uint64_t client;
 
     if (state->merges) {
@@ -383,11 +385,11 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_relay_row(const mscclpp_dev_coll_nod
                      : 0;
         return state->relay_row + client * args->nodes.largest_node + args->place[sender].index;
     }
-    client = MSCCLPP_DEV_COLL_ALONE(args->pattern) ? 0 : args->place[sender].index / args->nodes.shards - 1;
+    client = MSCCLPP_DEV_COLL_ONE_SENDS(args->pattern) ? 0 : args->place[sender].index / args->nodes.shards - 1;
     return state->relay_row + (state->sends_many ? client * args->nranks + receiver : client);
 }
 
-/* Does the same for tiles. In windows, there are rows only for the receivers of the turn's window. */
+/* Returns the number of this row for tiles. In windows, there are rows only for the receivers of the turn's window. */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_tile_relay_row(const mscclpp_dev_coll_nodes_state_t *state,
                                                            const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender,
                                                            uint32_t receiver)
@@ -398,8 +400,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_tile_relay_row(const mscclpp_dev_col
     if (state->windows == 0) {
         return mscclpp_dev_coll_nodes_relay_row(state, sender, receiver);
     }
-    place = MSCCLPP_DEV_NODES_BEHIND(args->nodes.nnodes, args->place[receiver].node, args->nodes.node) - turn->first;
-    client = MSCCLPP_DEV_COLL_ALONE(args->pattern) ? 0 : args->place[sender].index / args->nodes.shards - 1;
+    place = MSCCLPP_DEV_NODES_BEHIND(args->nodes.nnodes, args->place[receiver].node, args->nodes.node) -
+            turn->first_distance;
+    client = MSCCLPP_DEV_COLL_ONE_SENDS(args->pattern) ? 0 : args->place[sender].index / args->nodes.shards - 1;
     return state->relay_row + client * MSCCLPP_DEV_COLL_NODES_WINDOW_ROWS(args->nodes.largest_node) +
            mscclpp_dev_coll_nodes_window_row(state, place, receiver);
 }
@@ -408,9 +411,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_tile_relay_row(const mscclpp_dev_col
  * Returns how many blocks owner `owner` of node `from` sends to node `to` in this turn. Some or all of them may be
  * empty.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_count(const mscclpp_dev_coll_nodes_state_t *state,
-                                                  const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t from,
-                                                  uint32_t owner, uint32_t to)
+MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_count_blocks(const mscclpp_dev_coll_nodes_state_t *state,
+                                                         const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t from,
+                                                         uint32_t owner, uint32_t to)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const uint32_t node = state->merges ? to : from;
@@ -418,7 +421,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_count(const mscclpp_dev_coll_nodes_s
 
     for (i = args->begin[node]; i < args->begin[node + 1]; ++i) {
         count += state->merges ? mscclpp_dev_coll_nodes_merges_for(args, turn, owner, args->members[i], to)
-                               : mscclpp_dev_coll_nodes_is_client(args, turn, args->members[i], from, owner);
+                               : mscclpp_dev_coll_nodes_sends_for(args, turn, args->members[i], from, owner);
     }
     return state->sends_many && !state->merges ? count * (args->begin[to + 1] - args->begin[to]) : count;
 }
@@ -433,11 +436,11 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_has_data(const mscclpp_dev_coll_nodes_st
                                                  uint32_t owner, uint32_t to)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    bool is_found = state->merges && mscclpp_dev_coll_nodes_count(state, turn, from, owner, to) > 0;
+    bool is_found = state->merges && mscclpp_dev_coll_nodes_count_blocks(state, turn, from, owner, to) > 0;
     uint32_t i;
 
     for (i = args->begin[from]; i < args->begin[from + 1] && !is_found && !state->merges; ++i) {
-        is_found = mscclpp_dev_coll_nodes_is_client(args, turn, args->members[i], from, owner) &&
+        is_found = mscclpp_dev_coll_nodes_sends_for(args, turn, args->members[i], from, owner) &&
                    mscclpp_dev_coll_nodes_reaches(args, args->members[i], to);
     }
     return is_found;
@@ -468,8 +471,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_pitch(const mscclpp_dev_coll_nodes_s
  * Returns the place from which data for a node are sent, as an offset in the exchange area. If all nodes get the same
  * data, `to_node` does not matter. By halving, this is the place of the node's position (nodes_halving.h).
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_outgoing(const mscclpp_dev_coll_nodes_state_t *state,
-                                                     const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t to_node)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_outgoing_offset(const mscclpp_dev_coll_nodes_state_t *state,
+                                                            const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t to_node)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
 
@@ -479,8 +482,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_outgoing(const mscclpp_dev_coll_node
         return turn->set + position * mscclpp_dev_coll_nodes_pitch(state, turn);
     }
     if (state->windows > 0) {
-        return turn->set +
-               (MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, to_node, nodes->node) - turn->first) * state->node_bytes;
+        return turn->set + (MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, to_node, nodes->node) - turn->first_distance) *
+                               state->node_bytes;
     }
     return turn->set + (state->sends_many ? to_node * state->node_bytes : 0);
 }
@@ -488,11 +491,12 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_outgoing(const mscclpp_dev_coll_node
 /*
  * Returns the place at which data from a node arrive, as an offset in the exchange area. By halving, the combined data
  * of all other nodes arrive at position 0. Over trees, a set is divided anew: a broadcast arrives at its beginning, and
- * the partial results of a child after the place of the node's own ones. In windows, the place is the node's one in the
- * window, after the places to send from.
+ * the partial results of a child after the place of the node's own ones. In windows, the places to receive at follow
+ * the places to send from, in the order of distances.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_incoming(const mscclpp_dev_coll_nodes_state_t *state,
-                                                     const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t from_node)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_incoming_offset(const mscclpp_dev_coll_nodes_state_t *state,
+                                                            const mscclpp_dev_coll_nodes_turn_t *turn,
+                                                            uint32_t from_node)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
 
@@ -503,28 +507,27 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_incoming(const mscclpp_dev_coll_node
     }
     if (state->windows > 0) {
         return turn->set + (MSCCLPP_DEV_COLL_NODES_WINDOW +
-                            MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, from_node) - turn->first) *
+                            MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, from_node) - turn->first_distance) *
                                state->node_bytes;
     }
     if (mscclpp_dev_coll_nodes_in_trees(state)) {
-        const mscclpp_dev_tree_place_t child = mscclpp_dev_coll_nodes_place_of(state, turn, from_node);
+        const mscclpp_dev_tree_place_t child = mscclpp_dev_coll_nodes_tree_place_of(state, turn, from_node);
 
-        return turn->set + (state->merges ? 1 + mscclpp_dev_trees_number(&child) : 0) * state->node_bytes;
+        return turn->set + (state->merges ? 1 + mscclpp_dev_trees_child_index(&child) : 0) * state->node_bytes;
     }
     return turn->set + ((state->sends_many ? state->args->nodes.nnodes : 1) + (uint64_t)from_node) * state->node_bytes;
 }
 
 /*
- * Returns the bytes that the owner with this rank's number sends from node `from` to node `to`: those of its data at
- * `slot`, an offset in this rank's exchange area, including the sizes of the blocks.
- * Returns 0 if `to` needs no data of this turn: the slot may then still hold the data of an earlier turn. Reads the
- * sizes at `slot`, so they must have been stored there or have arrived.
+ * Returns how many bytes the owner with this rank's number sends from node `from` to node `to`. Its data are at `slot`,
+ * an offset in this rank's exchange area. They begin with the sizes of the blocks, which must have been stored there or
+ * have arrived. Returns 0 if `to` needs no data of this turn: the slot may then still hold the data of an earlier turn.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_slot_bytes(const mscclpp_dev_coll_nodes_state_t *state,
                                                        const mscclpp_dev_coll_nodes_turn_t *turn, uint64_t slot,
                                                        uint32_t from, uint32_t to)
 {
-    const uint32_t count = mscclpp_dev_coll_nodes_count(state, turn, from, state->index, to);
+    const uint32_t count = mscclpp_dev_coll_nodes_count_blocks(state, turn, from, state->index, to);
     const uint32_t *sizes = (const uint32_t *)(state->args->nodes.exchange + slot);
     const bool has_data = mscclpp_dev_coll_nodes_has_data(state, turn, from, state->index, to);
     uint64_t bytes = MSCCLPP_DEV_COLL_NODES_HEAD(count);
@@ -572,9 +575,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_count_exchanges(const mscclpp_dev_ctx_t 
     nodes->exchanged[ctx->block] = state->exchanged + state->turns;
     for (node = 0; node < nodes->nnodes; ++node) {
         const uint64_t signals =
-            mscclpp_dev_coll_nodes_in_trees(state) ? mscclpp_dev_trees_signals(&place, node, state->turns)
+            mscclpp_dev_coll_nodes_in_trees(state) ? mscclpp_dev_trees_count_signals(&place, node, state->turns)
             : state->windows > 0
-                ? mscclpp_dev_windows_signals(&windows, node)
+                ? mscclpp_dev_windows_count_signals(&windows, node)
                 : state->turns * MSCCLPP_DEV_COLL_NODES_SIGNALS(nodes->pattern, nodes->nnodes, nodes->node, node);
 
         if (signals > 0) {

@@ -33,7 +33,7 @@ mscclpp_dev_coll_nodes_channel(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_n
 /* Returns the least distance of another node in the turn. */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_first_other(const mscclpp_dev_coll_nodes_turn_t *turn)
 {
-    return turn->first == 0 ? 1 : turn->first;
+    return turn->first_distance == 0 ? 1 : turn->first_distance;
 }
 
 /*
@@ -79,26 +79,27 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_send(mscclpp_dev_ctx_t *ctx, const msccl
     if (state->windows > 0 && !mscclpp_dev_windows_sends(&windows, nodes->node)) {
         return;
     }
-    for (begin = mscclpp_dev_coll_nodes_first_other(turn); begin < turn->end && !ctx->failed; begin = end) {
-        end = turn->end - begin < nodes->fanout ? turn->end : begin + nodes->fanout;
-        distance = begin + (ctx->tid + ctx->nthreads - (begin - turn->first) % ctx->nthreads) % ctx->nthreads;
+    for (begin = mscclpp_dev_coll_nodes_first_other(turn); begin < turn->distances_end && !ctx->failed; begin = end) {
+        end = turn->distances_end - begin < nodes->fanout ? turn->distances_end : begin + nodes->fanout;
+        distance = begin + (ctx->tid + ctx->nthreads - (begin - turn->first_distance) % ctx->nthreads) % ctx->nthreads;
         for (; distance < end; distance += ctx->nthreads) {
             const uint32_t to_node = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, distance);
             const mscclpp_dev_port_channel_t *channel = mscclpp_dev_coll_nodes_channel(ctx, nodes, to_node);
-            const uint64_t from = mscclpp_dev_coll_nodes_outgoing(state, turn, to_node);
+            const uint64_t from = mscclpp_dev_coll_nodes_outgoing_offset(state, turn, to_node);
             const uint64_t bytes = mscclpp_dev_coll_nodes_slot_bytes(state, turn, from, nodes->node, to_node);
 
             if (state->windows == 0) {
                 mscclpp_dev_port_put_with_signal(ctx, &nodes->common, channel,
-                                                 mscclpp_dev_coll_nodes_incoming(state, turn, nodes->node), from,
+                                                 mscclpp_dev_coll_nodes_incoming_offset(state, turn, nodes->node), from,
                                                  bytes);
             } else {
-                state->flushes[first_place + distance - turn->first] = mscclpp_dev_port_put_with_signal_flushing(
-                    ctx, &nodes->common, channel, from + MSCCLPP_DEV_COLL_NODES_WINDOW * state->node_bytes, from,
-                    bytes);
+                state->flushes[first_place + distance - turn->first_distance] =
+                    mscclpp_dev_port_put_with_signal_flushing(ctx, &nodes->common, channel,
+                                                              from + MSCCLPP_DEV_COLL_NODES_WINDOW * state->node_bytes,
+                                                              from, bytes);
             }
         }
-        if (end < turn->end) {
+        if (end < turn->distances_end) {
             mscclpp_dev_coll_nodes_await(ctx, state, turn, begin, end);
         }
     }
@@ -125,7 +126,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_windows_meet(mscclpp_dev_ctx_t *ctx,
 
         mscclpp_dev_port_signal(ctx, &nodes->common, mscclpp_dev_coll_nodes_channel(ctx, nodes, to));
         mscclpp_dev_port_wait_ahead(ctx, &nodes->common, mscclpp_dev_coll_nodes_channel(ctx, nodes, from),
-                                    is_end ? mscclpp_dev_windows_signals(&windows, from) : 1);
+                                    is_end ? mscclpp_dev_windows_count_signals(&windows, from) : 1);
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
@@ -149,7 +150,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_windows_open(mscclpp_dev_ctx_t *ctx,
     }
     if (nodes->fanout < 2 * MSCCLPP_DEV_COLL_NODES_WINDOW && turn->index > 0) {
         earlier = mscclpp_dev_coll_nodes_turn(ctx, state, turn->index - 1);
-        mscclpp_dev_coll_nodes_await(ctx, state, &earlier, mscclpp_dev_coll_nodes_first_other(&earlier), earlier.end);
+        mscclpp_dev_coll_nodes_await(ctx, state, &earlier, mscclpp_dev_coll_nodes_first_other(&earlier),
+                                     earlier.distances_end);
     }
     if (turn->index < MSCCLPP_DEV_COLL_NODES_WINDOW_SETS) {
         return;
@@ -157,15 +159,15 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_windows_open(mscclpp_dev_ctx_t *ctx,
     earlier = mscclpp_dev_coll_nodes_turn(ctx, state, turn->index - MSCCLPP_DEV_COLL_NODES_WINDOW_SETS);
     set = (uint32_t)(turn->index % MSCCLPP_DEV_COLL_NODES_WINDOW_SETS);
     for (place = ctx->tid; place < MSCCLPP_DEV_COLL_NODES_WINDOW && !ctx->failed; place += ctx->nthreads) {
-        const uint32_t was_at = earlier.first + place, is_at = turn->first + place;
+        const uint32_t was_at = earlier.first_distance + place, is_at = turn->first_distance + place;
 
-        if (was_at > 0 && was_at < earlier.end) {
+        if (was_at > 0 && was_at < earlier.distances_end) {
             mscclpp_dev_port_wait_flushed(
                 ctx, &nodes->common,
                 mscclpp_dev_coll_nodes_channel(ctx, nodes, MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, was_at)),
                 state->flushes[set * MSCCLPP_DEV_COLL_NODES_WINDOW + place]);
         }
-        if (is_at > 0 && is_at < turn->end && !ctx->failed) {
+        if (is_at > 0 && is_at < turn->distances_end && !ctx->failed) {
             const uint32_t to_node = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, is_at);
 
             mscclpp_dev_port_wait_ahead(ctx, &nodes->common, mscclpp_dev_coll_nodes_channel(ctx, nodes, to_node),
@@ -193,7 +195,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_windows_credit(mscclpp_dev_ctx_t *ctx,
         return;
     }
     later = mscclpp_dev_coll_nodes_turn(ctx, state, turn->index + MSCCLPP_DEV_COLL_NODES_WINDOW_SETS);
-    for (distance = mscclpp_dev_coll_nodes_first_other(&later) + ctx->tid; distance < later.end;
+    for (distance = mscclpp_dev_coll_nodes_first_other(&later) + ctx->tid; distance < later.distances_end;
          distance += ctx->nthreads) {
         const uint32_t from_node = MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, distance);
 

@@ -30,7 +30,7 @@
 typedef struct {
     const mscclpp_dev_coll_args_t *coll;
     const mscclpp_dev_blocks_args_t *blocks; /* NULL: all blocks have the same size */
-    uint64_t pair;                           /* bytes from the first half of a unit's packets to the second half */
+    uint64_t half_gap;                       /* bytes from the first half of a unit's packets to the second half */
     uint64_t half;                           /* offset in a scratch of the slots that this epoch uses, bytes */
     uint32_t flag;                           /* the flag in the packets */
     uint32_t row_threads;                    /* number of threads in a row */
@@ -44,7 +44,7 @@ typedef struct {
 MSCCLPP_DEV char *mscclpp_dev_coll_slot(const mscclpp_dev_coll_packets_t *packets, uint32_t receiver, uint32_t sender,
                                         uint32_t unit)
 {
-    return packets->coll->common.scratch[receiver] + packets->half + sender * 2 * packets->pair +
+    return packets->coll->common.scratch[receiver] + packets->half + sender * 2 * packets->half_gap +
            (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
@@ -82,7 +82,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
     /* Here the result may overlap any part of the input, so it is written only when all of the input has been sent. */
     packets->own_by_slot = blocks != NULL && coll->in_place != 0 && coll->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
     packets->flag = mscclpp_dev_last_epoch(ctx, args) + 1;
-    packets->pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
+    packets->half_gap = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
     packets->half = MSCCLPP_DEV_PACKET_OFFSET + (packets->flag & 1) * args->packet_half;
     packets->row_threads = wanted_threads < threads ? wanted_threads : threads;
     packets->rows = threads / packets->row_threads;
@@ -102,11 +102,11 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_send(const mscclpp_dev_ctx_t *ctx, con
         const uint32_t units = (uint32_t)mscclpp_dev_units(block.bytes);
 
         if (units == 0 && packets->lane == 0) {
-            mscclpp_dev_put_unit(mscclpp_dev_coll_slot(packets, peer, args->rank, 0), packets->pair,
+            mscclpp_dev_put_unit(mscclpp_dev_coll_slot(packets, peer, args->rank, 0), packets->half_gap,
                                  mscclpp_dev_vec_zero(), packets->flag, MSCCLPP_DEV_LL16);
         }
         for (unit = packets->lane; unit < units; unit += packets->row_threads) {
-            mscclpp_dev_put_unit(mscclpp_dev_coll_slot(packets, peer, args->rank, unit), packets->pair,
+            mscclpp_dev_put_unit(mscclpp_dev_coll_slot(packets, peer, args->rank, unit), packets->half_gap,
                                  mscclpp_dev_ld_unit((const char *)args->in + block.offset, unit, block.bytes),
                                  packets->flag, MSCCLPP_DEV_LL16);
         }
@@ -132,7 +132,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_get(mscclpp_dev_ctx_t *ctx, const mscc
 {
     const mscclpp_dev_args_t *args = &packets->coll->common;
 
-    mscclpp_dev_get_unit(ctx, args, mscclpp_dev_coll_slot(packets, args->rank, peer, unit), packets->pair, value,
+    mscclpp_dev_get_unit(ctx, args, mscclpp_dev_coll_slot(packets, args->rank, peer, unit), packets->half_gap, value,
                          packets->flag, MSCCLPP_DEV_LL16, peer);
 }
 
@@ -186,7 +186,7 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
         *value = mscclpp_dev_ld_unit((const char *)args->in + own_block.offset, unit, bytes);
         return true;
     }
-    return mscclpp_dev_poll_unit(mscclpp_dev_coll_slot(packets, args->rank, rank, unit), packets->pair, value,
+    return mscclpp_dev_poll_unit(mscclpp_dev_coll_slot(packets, args->rank, rank, unit), packets->half_gap, value,
                                  packets->flag, MSCCLPP_DEV_LL16);
 }
 

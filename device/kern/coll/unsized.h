@@ -28,7 +28,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_send_heads(const mscclpp_dev_ctx_t *ctx, const
     head.w[1] = (uint32_t)(largest >> 32);
     for (i = 1 + ctx->tid; i < args->nranks && !ctx->failed; i += ctx->nthreads) {
         mscclpp_dev_put_unit(mscclpp_dev_coll_slot(packets, mscclpp_dev_coll_next(args, i), args->rank, 0),
-                             packets->pair, head, packets->flag, MSCCLPP_DEV_LL16);
+                             packets->half_gap, head, packets->flag, MSCCLPP_DEV_LL16);
     }
 }
 
@@ -61,7 +61,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_send_small(const mscclpp_dev_ctx_t *ctx, const
 
         for (unit = packets->lane; unit < units; unit += packets->row_threads) {
             mscclpp_dev_put_unit(mscclpp_dev_coll_slot(packets, peer, args->rank, MSCCLPP_DEV_COLL_HEAD_UNITS + unit),
-                                 packets->pair,
+                                 packets->half_gap,
                                  mscclpp_dev_ld_unit((const char *)args->in + block.offset, unit, block.bytes),
                                  packets->flag, MSCCLPP_DEV_LL16);
         }

@@ -212,7 +212,7 @@ static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_coll_t coll,
         .rounds = mscclpp_dev_rounds_count(input->nodes, radix)};
     const uint64_t place_units = units * rounds_blocks(input, coll);
 
-    return mscclpp_dev_rounds_places(&rounds) * place_units + mscclpp_dev_rounds_messages(&rounds) + 1 <=
+    return mscclpp_dev_rounds_count_places(&rounds) * place_units + mscclpp_dev_rounds_max_messages(&rounds) + 1 <=
            ((uint64_t)input->nodes + 1) * input->packet_units;
 }
 

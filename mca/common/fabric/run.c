@@ -441,7 +441,7 @@ static void note_rounds(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t 
         .rounds = args->radix != 0 ? mscclpp_dev_rounds_count((uint32_t)fabric->nodes.count, args->radix) : 0};
     fabric->pitch =
         units * MSCCLPP_DEV_COLL_ROUNDS_BLOCKS(args->pattern, prefixes, (uint32_t)fabric->nodes.largest_node, shards);
-    needed = mscclpp_dev_rounds_places(&fabric->rounds) * fabric->pitch;
+    needed = mscclpp_dev_rounds_count_places(&fabric->rounds) * fabric->pitch;
     fabric->is_sparse = args->radix != 0 && MSCCLPP_DEV_COLL_ROOTED(args->pattern) &&
                         fabric->sparse_used + needed <= fabric->division.sparse_units;
     args->sparse = fabric->is_sparse;

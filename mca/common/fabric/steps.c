@@ -111,10 +111,10 @@ uint64_t mscclpp_fabric_count_signals(const mscclpp_fabric_t *fabric, uint32_t n
     const uint64_t tiles = fabric->coll_tiles, blocks = fabric->coll_blocks;
     const uint32_t nodes = (uint32_t)fabric->nodes.count;
     const bool in_windows = fabric->pattern == MSCCLPP_DEV_NODES_WINDOWS;
-    mscclpp_dev_windows_t windows = {.nnodes = nodes,
-                                     .node = (uint32_t)fabric->nodes.node,
-                                     .sender = MSCCLPP_DEV_COLL_ALONE(fabric->rounds.pattern) ? fabric->rounds.root
-                                                                                              : MSCCLPP_DEV_TREES_NONE};
+    mscclpp_dev_windows_t windows = {
+        .nnodes = nodes,
+        .node = (uint32_t)fabric->nodes.node,
+        .sender = MSCCLPP_DEV_COLL_ONE_SENDS(fabric->rounds.pattern) ? fabric->rounds.root : MSCCLPP_DEV_TREES_NONE};
     mscclpp_dev_tree_place_t tree_place = fabric->trees;
     uint64_t sum = 0;
     uint32_t block;
@@ -126,8 +126,8 @@ uint64_t mscclpp_fabric_count_signals(const mscclpp_fabric_t *fabric, uint32_t n
     for (block = 0; block < blocks && block < tiles; ++block) {
         tree_place.tree = block % 2;
         windows.passes = (tiles - block + blocks - 1) / blocks;
-        sum += in_windows ? mscclpp_dev_windows_signals(&windows, node)
-                          : mscclpp_dev_trees_signals(&tree_place, node, windows.passes);
+        sum += in_windows ? mscclpp_dev_windows_count_signals(&windows, node)
+                          : mscclpp_dev_trees_count_signals(&tree_place, node, windows.passes);
     }
     return sum;
 }

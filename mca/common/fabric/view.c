@@ -163,8 +163,8 @@ static bool has_message(const mscclpp_fabric_t *fabric, uint32_t sender, uint32_
     const mscclpp_dev_rounds_message_t message = mscclpp_dev_rounds_message(rounds, sender, round, j);
     const bool is_empty = !fabric->carries || message.count == 0;
     const uint64_t unit =
-        is_empty ? mscclpp_dev_rounds_places(rounds) * fabric->pitch + (uint64_t)round * (rounds->radix - 1) + j
-                 : mscclpp_dev_rounds_arrival(rounds, message, round, j) * fabric->pitch;
+        is_empty ? mscclpp_dev_rounds_count_places(rounds) * fabric->pitch + (uint64_t)round * (rounds->radix - 1) + j
+                 : mscclpp_dev_rounds_arrival_place(rounds, message, round, j) * fabric->pitch;
 
     return fabric->is_sparse ? is_empty || has_packet_at(fabric, fabric->first_place + unit) : has_packet(fabric, unit);
 }
@@ -287,7 +287,7 @@ static uint64_t find_absent_in_windows(const mscclpp_fabric_t *fabric, const uin
 
     for (distance = 1; distance < count && absent == 0; ++distance) {
         const uint32_t node = MSCCLPP_DEV_NODES_BEHIND(count, own_node, distance);
-        const uint64_t meeting_signals = mscclpp_dev_trees_meets(count, node, own_node) ? meetings : 0;
+        const uint64_t meeting_signals = mscclpp_dev_trees_signals_at_meeting(count, node, own_node) ? meetings : 0;
 
         if (owes_signals(fabric, tokens, node) &&
             count_arrived(fabric, tokens, (int)node) <= fabric->node[node].exchanges + meeting_signals) {

@@ -5,7 +5,7 @@
 plant barrier-release barriers "$barrier" "$launcher" \
     's/st_release_sys_u64\((&mscclpp_dev_sync_of)/st_relaxed_sys_u64(\1/'
 plant barrier-acquire barriers "$barrier" "$launcher" \
-    's/ld_acquire_sys_u64\((&own_words->arrived)/ld_relaxed_sys_u64(\1/'
+    's/ld_acquire_sys_u64\((&own_sync->arrived)/ld_relaxed_sys_u64(\1/'
 plant barrier-head-sync barriers "$barrier" "$launcher" \
     '/void mscclpp_dev_barrier\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
 plant finish-head-sync barriers "$barrier" "$launcher" \
@@ -36,9 +36,9 @@ plant ll128-area-shared lines device/types/launch.h "$launcher" \
 plant ll128-no-clearing lines mca/common/team/renew.c mca/common/team/renew.c \
     's/packet_bytes\(&team->runner\.layout\)/& - team->runner.layout.packet_half/'
 plant oneshot-last-epoch-short schedule device/kern/allreduce/allreduce_oneshot.h "$schedule" \
-    's/(t|d) (<|>=) epoch->chunk/\1 \2 (epoch->chunk * 16ull < epoch->bytes ? epoch->chunk : epoch->bytes \/ 16)/'
+    's/(t|d) (<|>=) epoch->units/\1 \2 (epoch->units * 16ull < epoch->bytes ? epoch->units : epoch->bytes \/ 16)/'
 plant twophase-last-epoch-short schedule device/kern/allreduce/allreduce_twophase.h "$schedule" \
-    's/unit < chunk/unit < chunk \&\& epoch->base + unit < epoch->shard/'
+    's/unit < epoch_units/unit < epoch_units \&\& epoch->base + unit < epoch->shard_units/'
 plant scratch-first-barrier scratch device/kern/allreduce/allreduce_scratch.h "$launcher" \
     '0,/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/s///'
 plant scratch-second-barrier scratch device/kern/allreduce/allreduce_scratch.h "$launcher" \
@@ -46,8 +46,8 @@ plant scratch-second-barrier scratch device/kern/allreduce/allreduce_scratch.h "
 put=device/kern/allreduce/allreduce_oneshot_put.h
 plant put-few-slots put "$put" "$launcher" 's/% MSCCLPP_DEV_PUT_SLOTS/% 3/'
 plant put-one-place put "$put" "$launcher" 's/\(place \* MSCCLPP_DEV_PUT_BLOCKS/(0 * place * MSCCLPP_DEV_PUT_BLOCKS/'
-plant put-release put "$put" "$launcher" 's/st_release_sys_u64\((&theirs->arrived)/st_relaxed_sys_u64(\1/'
-plant put-acquire put "$put" "$launcher" 's/ld_acquire_sys_u64\((&own_words->arrived)/ld_relaxed_sys_u64(\1/'
+plant put-release put "$put" "$launcher" 's/st_release_sys_u64\((&peer_sync->arrived)/st_relaxed_sys_u64(\1/'
+plant put-acquire put "$put" "$launcher" 's/ld_acquire_sys_u64\((&own_sync->arrived)/ld_relaxed_sys_u64(\1/'
 plant put-no-sync put "$put" "$launcher" 's/^    ctx->failed = mscclpp_dev_block_sync_or\(.*//'
 plant put-count-lost put "$put" "$launcher" 's/^( +)count\);/\1count_before);/'
 plant put-looks-at-one put "$put" "$launcher" '/mscclpp_dev_put_await\(/,/^}/s/i < nranks/i < 2/'

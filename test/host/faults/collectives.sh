@@ -59,7 +59,7 @@ plant sparse-freed-early collectives_sparse mca/common/fabric/run.c mca/common/f
 plant sparse-one-set collectives_sparse device/types/nodes.h "$launcher" \
     's/\(flag_\) \+ \(calls_\)\) \& 1/(flag_) + (calls_) * 0) \& 1/'
 plant sparse-uncounted collectives_sparse "$coll/nodes_packets.h" "$launcher" \
-    's/(epoch\.state\.is_owner) \&\& ctx->tid == 0\)/\1 \&\& epoch.carries \&\& ctx->tid == 0)/'
+    's/(epoch\.state\.is_owner) \&\& ctx->tid == 0\)/\1 \&\& epoch.has_data \&\& ctx->tid == 0)/'
 plant sparse-left-out collectives_sparse "$coll/nodes_rounds.h" "$launcher" \
     's/message\.distance != 0 \&\& message\.count != 0\)/message.count > (epoch->is_sparse * epoch->scheme.node == 5))/'
 plant sparse-two-roots collectives_sparse "$coll/nodes_rounds.h" "$launcher" \
@@ -67,7 +67,7 @@ plant sparse-two-roots collectives_sparse "$coll/nodes_rounds.h" "$launcher" \
 plant prefixes-order collectives_prefixes "$coll/nodes_rounds.h" "$launcher" \
     's/\? count - i : 1;/? i + 1 : 1;/'
 plant prefixes-stale collectives_prefixes device/lib/nodes_rounds.h "$launcher" \
-    's/(COLL_SCANS\(scheme->pattern\) \?) changes/\1 0/'
+    's/(COLL_SCANS\(scheme->pattern\)) +\? changes/\1 ? 0/'
 ring=$coll/nodes_ring.h
 plant coll-ring-own-unawaited collectives_ring "$ring" "$launcher" \
     's/return turn->index \+ 1 \+/return turn->index +/'
@@ -92,24 +92,24 @@ plant coll-halving-unawaited collectives_halving "$halving" "$launcher" \
     's/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant coll-halving-early collectives_halving "$halving" "$launcher" 's/^        mscclpp_dev_block_sync\(ctx\);//'
 plant coll-halving-alone collectives_halving "$halving" "$launcher" \
-    's/if \(!is_bare\)/if (!is_bare \&\& position == 0)/'
+    's/if \(!stores\)/if (!stores \&\& position == 0)/'
 plant coll-halving-uncounted collectives_halving device/types/coll_nodes.h "$launcher" \
     's/\(\(distance_\)-1\)\) == 0\)/((distance_)-1)) == 0 ? 2 : 0)/'
 windows=$coll/nodes_windows.h
 plant coll-windows-credits collectives_windows "$windows" "$launcher" \
     's/mscclpp_dev_windows_credit_number\(&windows, to_node, turn->index\)/0/'
 plant coll-windows-credit-early collectives_windows device/lib/nodes_windows.h "$launcher" \
-    '/windows_credit_number\(/,/^}/s/windows_credits\(windows, from, turn\)/windows_credits(windows, from, turn - 1)/'
+    '/windows_credit_number\(/,/^}/s/(count_credits\(windows, from, turn)\)/\1 - 1)/'
 plant coll-windows-unflushed collectives_windows "$windows" "$launcher" \
-    's/if \(was_at > 0 \&\& was_at < earlier\.end\)/if (false)/'
+    's/if \(was_at > 0 \&\& was_at < earlier\.distances_end\)/if (false)/'
 plant coll-windows-few-sets collectives_windows "$coll/nodes_turn.h" "$launcher" \
     's/index % MSCCLPP_DEV_COLL_NODES_WINDOW_SETS/index % 2/'
 plant coll-windows-unmet-before collectives_windows "$windows" "$launcher" \
-    's/(is_end \? mscclpp_dev_windows_signals\(&windows, from\)) : 1\)/\1 : 0)/'
+    's/(is_end \? mscclpp_dev_windows_count_signals\(&windows, from\)) : 1\)/\1 : 0)/'
 plant coll-windows-unmet-after collectives_windows "$windows" "$launcher" \
-    's/is_end \? mscclpp_dev_windows_signals\(&windows, from\) : 1\)/is_end ? 0 : 1)/'
+    's/is_end \? mscclpp_dev_windows_count_signals\(&windows, from\) : 1\)/is_end ? 0 : 1)/'
 plant coll-windows-uncounted collectives_windows device/lib/nodes_windows.h "$launcher" \
-    's/mscclpp_dev_windows_credits\(windows, from, UINT64_MAX\);/0;/'
+    's/mscclpp_dev_windows_count_credits\(windows, from, UINT64_MAX\);/0;/'
 plant coll-windows-partner collectives_windows device/lib/nodes_windows.h "$launcher" \
     's/distance \/ MSCCLPP_DEV_COLL_NODES_WINDOW;/(distance + 1) \/ MSCCLPP_DEV_COLL_NODES_WINDOW;/'
 trees=$coll/nodes_trees.h
@@ -117,7 +117,7 @@ plant coll-trees-credits collectives_trees "$trees" "$launcher" 's/turn->index \
 plant coll-trees-two-roots collectives_ring "$coll/nodes_turn.h" "$launcher" \
     's/place\.root = .*/place.root = args->nodes.node == 2 ? 2 : args->place[args->root].node;/'
 plant coll-reduce-one-place collectives_reduce "$coll/nodes_turn.h" "$launcher" \
-    's/1 \+ mscclpp_dev_trees_number\(&child\)/1/'
+    's/1 \+ mscclpp_dev_trees_child_index\(&child\)/1/'
 plant coll-trees-partner collectives_ring device/lib/nodes_trees.h "$launcher" \
     's/: number \+ distance;/: number + distance + (number == 2);/'
 plant coll-reduce-credits collectives_reduce "$trees" "$launcher" 's/turn->index \+ 1 - MSCCLPP_DEV_NODES_SETS\)/0)/'
@@ -125,7 +125,7 @@ plant coll-reduce-early collectives_reduce "$trees" "$launcher" \
     '/trees_send_combined\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);//'
 plant coll-reduce-unawaited collectives_reduce "$trees" "$launcher" \
     '/trees_collect\(/,/^}/s/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
-plant coll-reduce-one-branch collectives_reduce "$trees" "$launcher" 's/second == MSCCLPP_DEV_TREES_NONE \?/true ?/'
+plant coll-reduce-one-branch collectives_reduce "$trees" "$launcher" 's/second == MSCCLPP_DEV_TREES_NONE$/true/'
 plant coll-packets-silent collectives "$coll/packets.h" "$launcher" 's/units == 0 \&\& packets->lane == 0/false/'
 plant coll-strided-end strided "$coll/direct.h" "$launcher" \
     's/^    mscclpp_dev_barrier\(ctx, args, barriers_before \+ 2\);//'

@@ -40,7 +40,8 @@ plant linger-lists-unwritten collectives_rung "$bell" "$bell" \
     '/^void mscclpp_bell_ring\(/,/^}/s/mscclpp_bell_write_lists\(mailbox, launch\);//'
 plant linger-lists-too-far collectives_rung "$bell" "$bell" 's/block->offset > MSCCLPP_DEV_BELL_MAX_OFFSET/false/'
 plant linger-lists-unawaited linger_kernel "$linger" "$launcher" 's/!mscclpp_dev_warp_or\(lacks_lists\)/true/'
-plant linger-lists-half linger_kernel "$linger" "$launcher" 's/lacks_lists = end < end_of_lists/lacks_lists = false/'
+plant linger-lists-half linger_kernel "$linger" "$launcher" \
+    's/lacks_lists = words_end < end_of_lists/lacks_lists = false/'
 colls=device/kern/linger_brief_coll.h
 plant linger-brief-in-place linger_kernel "$colls" "$launcher" \
     '/no thread stores before all have read/s/if \(.*\) \{/if (false) {/'

@@ -34,9 +34,9 @@ plant ring-few-sets ring "$tile" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 3/'
 plant ring-announcement-uncounted ring device/types/nodes.h "$launcher" 's/(: )\(uint64_t\)\(first_\)\)/\10)/'
 packets=device/kern/allreduce/allreduce_nodes_packets.h
 plant packets-one-set packets "$packets" "$launcher" \
-    '/nodes_packet_slot\(const/,/^}/s/= epoch->set \*/= 0 */'
+    '/nodes_packet_slot_offset\(const/,/^}/s/= epoch->set \*/= 0 */'
 plant packets-early-push packets "$packets" "$launcher" \
-    '/void mscclpp_dev_nodes_combine\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
+    '/void mscclpp_dev_nodes_exchange_direct\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
 plant packets-stored-together packets "$packets" "$launcher" \
     '/nodes_send_far\(/,/^}/s/1 \+ nodes->node : 0/1 : 0/'
 plant packets-no-wait packets "$packets" "$launcher" 's/if \(!has_arrived\[i\]\)/if (false)/'
@@ -59,8 +59,8 @@ plant doubling-partner doubling mca/common/fabric/steps.c mca/common/fabric/step
     's/\.peer = step\.peer/.peer = step.peer ^ (schedule.nodes > 2)/'
 trees=device/kern/allreduce/allreduce_nodes_trees.h
 plant trees-first-tile-only trees "$trees" "$launcher" \
-    's/\? 1 : 0\) \+ tile->index \+ 1\)/? 1 : 0) + 1)/'
-plant trees-one-place trees "$trees" "$launcher" 's/mscclpp_dev_trees_number\(&place\)/0/'
+    's/^( +)tile->index \+ 1\);$/\11);/'
+plant trees-one-place trees "$trees" "$launcher" 's/mscclpp_dev_trees_child_index\(&place\)/0/'
 plant trees-few-sets trees "$tile" "$launcher" 's/% MSCCLPP_DEV_NODES_TREES_WINDOW/% 2/'
 plant trees-early-push trees "$trees" "$launcher" \
     '/void mscclpp_dev_trees_go_up\(/,/^}/s/^        mscclpp_dev_block_sync\(ctx\);$//'
@@ -78,7 +78,7 @@ plant packets-torn packets mca/common/base/words.h mca/common/transport/shm.c \
         ((volatile uint32_t *)target)[2 * i] = ((const uint32_t *)from)[2 * i];/'
 plant nodes-unbounded fanout "$nodes" "$launcher" 's/nodes->nnodes - begin < nodes->fanout/true/'
 plant collectives-unbounded fanout device/kern/coll/nodes_windows.h "$launcher" \
-    's/turn->end - begin < nodes->fanout/true/'
+    's/turn->distances_end - begin < nodes->fanout/true/'
 # Areas that grow: the proxy and the kernels must use the larger ones.
 channel=mca/common/port/channel.c
 plant area-old-remote area "$channel" "$channel" 's/channel->params\.remote = remote;/(void)remote;/'

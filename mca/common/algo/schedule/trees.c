@@ -29,7 +29,7 @@ static bool find_step_of_reduce(const mscclpp_schedule_t *schedule, uint32_t nod
     i = mscclpp_dev_trees_child(&place, 0) == MSCCLPP_DEV_TREES_NONE ? 0 : 1; /* after the receptions, if any */
     /* At the parent, each of its children has the slot with the child's number. */
     return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, parent, 0, 1) &&
-           mscclpp_step_set_slot(step_p, i, mscclpp_dev_trees_number(&place), true);
+           mscclpp_step_set_slot(step_p, i, mscclpp_dev_trees_child_index(&place), true);
 }
 
 /*
