@@ -33,6 +33,7 @@ static const mscclpp_ctrl_ops_t *const carriers[CARRIER_COUNT] = {
     [CARRIER_OOB] = &mscclpp_ctrl_oob_ops,
 };
 
+/* Destroys this rank's part of a carrier, if it has one. */
 static void destroy_carrier(mscclpp_ctrl_t *ctrl, int carrier)
 {
     if (ctrl->carrier[carrier] != NULL) {
@@ -68,11 +69,11 @@ mscclpp_status_t mscclpp_ctrl_create(bool ucx, const mscclpp_oob_t *oob, mscclpp
         if (carriers[i] == NULL || (i == CARRIER_UCX && !ucx)) {
             continue;
         }
-        mscclpp_status_t created = carriers[i]->create(oob, &ctrl->carrier[i]);
-        if (created == MSCCLPP_OK) {
+        mscclpp_status_t carrier_status = carriers[i]->create(oob, &ctrl->carrier[i]);
+        if (carrier_status == MSCCLPP_OK) {
             status = MSCCLPP_OK;
-        } else if (created != MSCCLPP_ERR_NOT_SUPPORTED) {
-            status = created;
+        } else if (carrier_status != MSCCLPP_ERR_NOT_SUPPORTED) {
+            status = carrier_status;
             break;
         }
     }

@@ -27,7 +27,7 @@ typedef struct ucx_peer {
     struct ucx_peer *next;
     unsigned references;            /* by teams that know the process */
     unsigned sending;               /* messages given to UCX and not yet sent */
-    bool failed;                    /* no more messages can be sent to it */
+    bool has_failed;                /* no more messages can be sent to it */
     ucp_ep_h ep;                    /* NULL before the first message */
     ucs_status_ptr_t close_request; /* closes the endpoint; NULL: it is not being closed */
     size_t length;                  /* bytes of the address */
@@ -130,11 +130,11 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
     ucx_peer_t *peer = arg;
 
     (void)ep;
-    peer->failed = true;
+    peer->has_failed = true;
     mscclpp_debug("the endpoint of a peer has failed: %s", ucx.ucs_status_string(status));
 }
 
-/* A failure is logged at the info level only, because another carrier may remain. */
+/* Returns true if the call succeeded. A failure is logged at the info level: another carrier may remain. */
 static bool succeeded(const char *call, ucs_status_t status)
 {
     if (status != UCS_OK) {
@@ -143,6 +143,7 @@ static bool succeeded(const char *call, ucs_status_t status)
     return status == UCS_OK;
 }
 
+/* Loads UCX, and makes the context. Returns false if either fails. The caller holds the lock. */
 static bool open_context(void)
 {
     if (mscclpp_ucx_load(&ucx) == MSCCLPP_OK) {
@@ -158,6 +159,7 @@ static void close_context(void)
     ucx_context = NULL;
 }
 
+/* Makes the worker and its address. Returns false, with nothing left, if UCX refuses. The caller holds the lock. */
 static bool start_worker(void)
 {
     const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
@@ -181,7 +183,7 @@ static bool start_worker(void)
     return true;
 }
 
-/* Returns false also in a forked child, which must leave the context alone. The caller holds the lock. */
+/* Returns true if this process has a context, new or old; a forked child has none. The caller holds the lock. */
 static bool ensure_context(void)
 {
     if (ucx_context == NULL && !ucx_failed) {
@@ -194,10 +196,10 @@ static bool ensure_context(void)
  * Loads UCX before there are threads. Loading it and making a context patch the C library; then UCX moves the end of
  * the heap without malloc's lock, which can destroy another thread's memory (seen with UCX 1.13).
  */
-static void ucx_prepare(bool allowed)
+static void ucx_prepare(bool is_allowed)
 {
-    mscclpp_ucx_allow(allowed);
-    if (allowed) {
+    mscclpp_ucx_allow(is_allowed);
+    if (is_allowed) {
         pthread_mutex_lock(&ucx_lock);
         ucx_failed = ucx_failed && ucx_context != NULL; /* after a refusal, loading may be tried again */
         (void)ensure_context();
@@ -288,7 +290,7 @@ static unsigned progress_worker(void)
     return events;
 }
 
-/* Closes by force, as the other side may be gone. */
+/* Begins to close the peer's endpoint, by force because the peer may be gone. The caller holds the lock. */
 static void close_endpoint(ucx_peer_t *peer)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
@@ -409,7 +411,7 @@ static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
     if (status != UCS_OK) {
         mscclpp_debug("ucp_ep_create: %s", ucx.ucs_status_string(status));
         peer->ep = NULL;
-        peer->failed = true;
+        peer->has_failed = true;
         return MSCCLPP_ERR_PEER;
     }
     return MSCCLPP_OK;
@@ -422,7 +424,7 @@ static mscclpp_status_t send_frame(ucx_peer_t *peer, const mscclpp_ctrl_ucx_fram
                                      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
                                  .flags = UCP_AM_SEND_FLAG_EAGER,
                                  .cb.send = on_sent};
-    mscclpp_status_t status = peer->failed ? MSCCLPP_ERR_PEER : MSCCLPP_OK;
+    mscclpp_status_t status = peer->has_failed ? MSCCLPP_ERR_PEER : MSCCLPP_OK;
     ucx_sent_t *sent;
     ucs_status_ptr_t request;
 
@@ -447,7 +449,7 @@ static mscclpp_status_t send_frame(ucx_peer_t *peer, const mscclpp_ctrl_ucx_fram
     }
     if (UCS_PTR_IS_ERR(request)) {
         mscclpp_debug("ucp_am_send_nbx: %s", ucx.ucs_status_string(UCS_PTR_STATUS(request)));
-        peer->failed = true;
+        peer->has_failed = true;
         return MSCCLPP_ERR_PEER;
     }
     return MSCCLPP_OK;
@@ -498,11 +500,11 @@ static mscclpp_status_t ucx_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, v
     return MSCCLPP_OK;
 }
 
-/* Messages to peers that have failed do not count. The caller holds the lock. */
+/* Returns true while messages to peers that have not failed are unsent. The caller holds the lock. */
 static bool is_sending(const mscclpp_ctrl_carrier_t *carrier)
 {
     for (int rank = 0; rank < carrier->size; ++rank) {
-        if (carrier->peers[rank] != NULL && carrier->peers[rank]->sending > 0 && !carrier->peers[rank]->failed) {
+        if (carrier->peers[rank] != NULL && carrier->peers[rank]->sending > 0 && !carrier->peers[rank]->has_failed) {
             return true;
         }
     }
@@ -513,12 +515,12 @@ static bool is_sending(const mscclpp_ctrl_carrier_t *carrier)
 static void ucx_flush(mscclpp_ctrl_carrier_t *carrier, double seconds)
 {
     double deadline = mscclpp_now() + seconds;
-    bool sending = ucx_pid == getpid();
+    bool may_be_sending = ucx_pid == getpid();
 
-    while (sending && mscclpp_now() < deadline) {
+    while (may_be_sending && mscclpp_now() < deadline) {
         pthread_mutex_lock(&ucx_lock);
-        sending = is_sending(carrier);
-        if (sending) {
+        may_be_sending = is_sending(carrier);
+        if (may_be_sending) {
             (void)progress_worker();
         }
         pthread_mutex_unlock(&ucx_lock);

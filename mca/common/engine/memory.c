@@ -5,6 +5,7 @@
 
 #include "mca/common/base/log.h"
 
+/* Memory for the slots of copy engines, and its users. */
 typedef struct allocation {
     struct allocation *next;
     const mscclpp_gpu_ops_t *gpu;
@@ -12,8 +13,8 @@ typedef struct allocation {
     const void *process; /* NULL: for one team alone */
     uint64_t size;       /* bytes */
     void *base;
-    int users;    /* number of teams */
-    bool spoiled; /* copies of a failed call may still come, so no team takes it any more */
+    int users;       /* number of teams */
+    bool is_spoiled; /* copies of a failed call may still come, so no team takes it any more */
 } allocation_t;
 
 /* The lock is never held while device memory is allocated or freed, which may wait for kernels. */
@@ -21,7 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static allocation_t *allocations;
 
 /* Returns the allocation that has this memory; NULL: none has. The caller holds the lock. */
-static allocation_t *find(const void *memory)
+static allocation_t *find_allocation(const void *memory)
 {
     allocation_t *allocation = allocations;
 
@@ -43,7 +44,7 @@ static void *take_shared(const mscclpp_gpu_ops_t *gpu, int device, const void *p
     pthread_mutex_lock(&lock);
     for (allocation = allocations; allocation != NULL && base == NULL; allocation = allocation->next) {
         if (allocation->gpu == gpu && allocation->device == device && allocation->process == process &&
-            allocation->size == size && !allocation->spoiled) {
+            allocation->size == size && !allocation->is_spoiled) {
             ++allocation->users;
             base = allocation->base;
         }
@@ -110,9 +111,9 @@ void mscclpp_engine_memory_spoil(const void *memory)
     allocation_t *allocation;
 
     pthread_mutex_lock(&lock);
-    allocation = find(memory);
+    allocation = find_allocation(memory);
     if (allocation != NULL) {
-        allocation->spoiled = true;
+        allocation->is_spoiled = true;
     }
     pthread_mutex_unlock(&lock);
 }
@@ -120,11 +121,11 @@ void mscclpp_engine_memory_spoil(const void *memory)
 bool mscclpp_engine_memory_is_spoiled(const void *memory)
 {
     const allocation_t *allocation;
-    bool spoiled;
+    bool is_spoiled;
 
     pthread_mutex_lock(&lock);
-    allocation = find(memory);
-    spoiled = allocation != NULL && allocation->spoiled;
+    allocation = find_allocation(memory);
+    is_spoiled = allocation != NULL && allocation->is_spoiled;
     pthread_mutex_unlock(&lock);
-    return spoiled;
+    return is_spoiled;
 }

@@ -17,7 +17,7 @@
 #define SETTLE_SECONDS 10.0
 
 /* The most streams of a call on the twin, where engines are threads. */
-#define TWIN_STREAMS 2
+#define TWIN_MAX_STREAMS 2
 
 /* Turns of the polling loop for one call of the embedding runtime's progress. Each turn queries one event per peer. */
 #define TURNS_PER_PROGRESS 16u
@@ -55,8 +55,8 @@ static uint64_t slot_offset(const mscclpp_engine_t *engine, int sender, int owne
  */
 static mscclpp_gpu_stream_t *stream_of(const mscclpp_engine_t *engine, int peer)
 {
-    return engine
-        ->streams[(peer - engine->group->rank + engine->group->size - 1) % engine->group->size % engine->stream_count];
+    const int size = engine->group->size, distance = (peer - engine->group->rank + size) % size;
+    return engine->streams[(distance - 1) % engine->stream_count];
 }
 
 /*
@@ -149,17 +149,17 @@ static uint64_t count_reduced_chunks(const mscclpp_engine_t *engine)
     return ended == engine->kernels ? engine->begun : ended;
 }
 
-/* Returns the smallest value that the peers have in this word. `word` is the address of this rank's own word. */
-static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t *word)
+/* Returns the smallest value of a word on the board lines of the peers. `own_word` is the word on this rank's line. */
+static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t *own_word)
 {
     uint64_t smallest = UINT64_MAX;
     int i;
 
     for (i = 1; i < engine->group->size; ++i) {
-        const uint64_t theirs = mscclpp_board_load(
-            mscclpp_group_word_of(engine->group, word, (engine->group->rank + i) % engine->group->size));
+        const uint64_t peer_value = mscclpp_board_load(
+            mscclpp_group_word_of(engine->group, own_word, (engine->group->rank + i) % engine->group->size));
 
-        smallest = theirs < smallest ? theirs : smallest;
+        smallest = peer_value < smallest ? peer_value : smallest;
     }
     return smallest;
 }
@@ -168,11 +168,11 @@ static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t
  * Asks whether an event has passed. MSCCLPP_OK also if the event has not passed; any other status is an error of the
  * work before it.
  */
-static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_event_t *event, bool *passed_p)
+static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_event_t *event, bool *has_passed_p)
 {
     mscclpp_status_t status = engine->runner->gpu->event_query(event);
 
-    *passed_p = status == MSCCLPP_OK;
+    *has_passed_p = status == MSCCLPP_OK;
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
@@ -182,7 +182,7 @@ static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_
  */
 static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
 {
-    uint64_t *word = &engine->group->board[engine->group->rank].engine.sent;
+    uint64_t *own_sent = &engine->group->board[engine->group->rank].engine.sent;
     uint64_t landed_at_all = engine->plan.chunks;
     mscclpp_status_t status = MSCCLPP_OK;
     int i;
@@ -190,17 +190,17 @@ static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
     for (i = 1; i < engine->group->size && status == MSCCLPP_OK; ++i) {
         const int rank = (engine->group->rank + i) % engine->group->size;
         mscclpp_engine_peer_t *peer = &engine->peer[rank];
-        bool passed = false;
+        bool has_passed = false;
 
         if (peer->landed < peer->sent) {
             status =
-                query_event(engine, engine->operand_copied[rank][peer->landed % MSCCLPP_DEV_ENGINE_DEPTH], &passed);
+                query_event(engine, engine->operand_copied[rank][peer->landed % MSCCLPP_DEV_ENGINE_DEPTH], &has_passed);
         }
-        peer->landed += passed;
+        peer->landed += has_passed;
         landed_at_all = peer->landed < landed_at_all ? peer->landed : landed_at_all;
     }
-    if (status == MSCCLPP_OK && mscclpp_board_load(word) != engine->earlier_chunks + landed_at_all) {
-        mscclpp_board_store(word, engine->earlier_chunks + landed_at_all);
+    if (status == MSCCLPP_OK && mscclpp_board_load(own_sent) != engine->earlier_chunks + landed_at_all) {
+        mscclpp_board_store(own_sent, engine->earlier_chunks + landed_at_all);
     }
     return status;
 }
@@ -253,13 +253,13 @@ static mscclpp_status_t start_ready_work(mscclpp_engine_t *engine)
  */
 static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_returned_p)
 {
-    uint64_t *word = &engine->group->board[engine->group->rank].engine.returned;
+    uint64_t *own_returned = &engine->group->board[engine->group->rank].engine.returned;
     const uint64_t target = engine->earlier_chunks + engine->plan.chunks;
     mscclpp_status_t status = MSCCLPP_OK;
     bool all_returned = true;
     int rank;
 
-    if (mscclpp_board_load(word) != target) {
+    if (mscclpp_board_load(own_returned) != target) {
         for (rank = 0; rank < engine->group->size && all_returned && status == MSCCLPP_OK; ++rank) {
             if (rank != engine->group->rank) {
                 all_returned = engine->peer[rank].returned == engine->plan.chunks;
@@ -269,7 +269,7 @@ static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_ret
             }
         }
         if (all_returned && status == MSCCLPP_OK) {
-            mscclpp_board_store(word, target);
+            mscclpp_board_store(own_returned, target);
         }
     }
     *all_returned_p = all_returned;
@@ -277,25 +277,25 @@ static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_ret
 }
 
 /*
- * Carries out the call, from its first copy to its last. `call` is the call's name in messages. Returns MSCCLPP_OK when
- * all ranks have published that they have delivered their results. Otherwise returns the first error; copies and
+ * Carries out the call, from its first copy to its last. `call_name` is the call's name in messages. Returns MSCCLPP_OK
+ * when all ranks have published that they have delivered their results. Otherwise returns the first error; copies and
  * kernels may then still be running.
  *
  * On the twin, each turn of the loop makes progress, because this yields the processor to the threads that act as
  * engines. If next_check has changed, the wait has just checked the peers; then the kernel is checked as well, if the
  * runtime may be asked.
  */
-static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call)
+static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call_name)
 {
-    const uint64_t *word = &engine->group->board[engine->group->rank].engine.returned;
+    const uint64_t *own_returned = &engine->group->board[engine->group->rank].engine.returned;
     const uint64_t target = engine->earlier_chunks + engine->plan.chunks;
     mscclpp_group_wait_t wait;
     mscclpp_status_t status;
     uint32_t turns = 0;
     bool all_returned;
 
-    mscclpp_group_wait_init(&wait, engine->group, call, engine->args->bytes);
-    wait.words = word;
+    mscclpp_group_wait_init(&wait, engine->group, call_name, engine->args->bytes);
+    wait.words = own_returned;
     wait.target = target;
     for (;;) {
         const double next_check = wait.next_check;
@@ -304,7 +304,7 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call)
         if (status == MSCCLPP_OK) {
             status = publish_returned(engine, &all_returned);
         }
-        if (status == MSCCLPP_OK && all_returned && smallest_of_peers(engine, word) >= target) {
+        if (status == MSCCLPP_OK && all_returned && smallest_of_peers(engine, own_returned) >= target) {
             mscclpp_group_wait_end(&wait);
             return MSCCLPP_OK;
         }
@@ -312,7 +312,7 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call)
             status = mscclpp_group_wait_turn(&wait);
         }
         if (status == MSCCLPP_OK && wait.next_check > next_check && mscclpp_group_may_ask(&wait)) {
-            status = mscclpp_runner_check_kernel(engine->runner, call);
+            status = mscclpp_runner_check_kernel(engine->runner, call_name);
         }
         if (status != MSCCLPP_OK) {
             return status;
@@ -362,7 +362,7 @@ static void await_all_streams(const mscclpp_engine_t *engine)
  */
 static mscclpp_status_t take_streams(mscclpp_engine_t *engine)
 {
-    int limit = engine->group->on_twin ? TWIN_STREAMS : MSCCLPP_ENGINE_STREAMS;
+    int limit = engine->group->on_twin ? TWIN_MAX_STREAMS : MSCCLPP_ENGINE_STREAMS;
     int wanted = engine->group->size - 1 < limit ? engine->group->size - 1 : limit;
     mscclpp_status_t status = mscclpp_runner_take_stream(engine->runner);
 

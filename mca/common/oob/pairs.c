@@ -16,6 +16,7 @@ typedef struct {
     unsigned char bytes[];
 } parcel_t;
 
+/* Returns the parcel at an index in a list of parcels of `parcel_size` bytes. */
 static parcel_t *parcel_at(char *parcels, size_t parcel_size, size_t index)
 {
     return (parcel_t *)(void *)(parcels + index * parcel_size);

@@ -21,13 +21,13 @@ struct mscclpp_oob_part {
     const mscclpp_nodes_t *nodes;
     mscclpp_status_t status; /* the error that made the exchange of all ranks unusable; MSCCLPP_OK: none */
     int refusals;            /* number of rounds that failed on all ranks because a rank lacked memory */
-    block_t own;             /* this rank's block of the next round */
+    block_t own_block;       /* this rank's block of the next round */
     block_t blocks[];        /* one block for each rank of the whole exchange */
 };
 
 /*
- * Runs one round: gathers part->own from all ranks into part->blocks. Returns the error of the all-gather. After an
- * error that makes the exchange unusable, no round is run, and the same error is returned again.
+ * Runs one round: gathers part->own_block from all ranks into part->blocks. Returns the error of the all-gather. After
+ * an error that makes the exchange unusable, no round is run, and the same error is returned again.
  */
 static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
 {
@@ -36,7 +36,7 @@ static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
     if (part->status != MSCCLPP_OK) {
         return part->status;
     }
-    status = part->whole->allgather(part->whole->context, &part->own, part->blocks, sizeof(part->own));
+    status = part->whole->allgather(part->whole->context, &part->own_block, part->blocks, sizeof(part->own_block));
     /*
      * If a rank lacked memory for the round, the round failed on all ranks alike. So all ranks are still in the same
      * round, and the exchange may continue. After a second such failure the exchange is given up, because that rank
@@ -48,7 +48,7 @@ static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
     return status;
 }
 
-/* For a runtime that has an all-gather among selected ranks. */
+/* Gathers among the ranks of the node, for a runtime that has an all-gather among selected ranks. */
 static mscclpp_status_t allgather_among(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     const mscclpp_oob_part_t *part = context;
@@ -71,16 +71,16 @@ static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recv
     int i;
 
     if (recvbuf == NULL) {
-        memset(&part->own, 0, sizeof(part->own));
-        part->own.is_done = 1;
+        memset(&part->own_block, 0, sizeof(part->own_block));
+        part->own_block.is_done = 1;
         status = run_round(part);
         return status == MSCCLPP_OK ? MSCCLPP_ERR_NOT_SUPPORTED : status;
     }
 
     do {
         size = length - offset < CHUNK_BYTES ? length - offset : CHUNK_BYTES;
-        part->own.is_done = 0;
-        memcpy(part->own.bytes, (const char *)sendbuf + offset, size);
+        part->own_block.is_done = 0;
+        memcpy(part->own_block.bytes, (const char *)sendbuf + offset, size);
         status = run_round(part);
         for (i = 0; i < part->nodes->size && status == MSCCLPP_OK; ++i) {
             const block_t *block = &part->blocks[part->nodes->members[i]];
@@ -97,6 +97,7 @@ static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recv
     return status;
 }
 
+/* Makes the progress of the exchange of all ranks. */
 static void progress(void *context)
 {
     const mscclpp_oob_part_t *part = context;
@@ -104,6 +105,7 @@ static void progress(void *context)
     part->whole->progress(part->whole->context);
 }
 
+/* Makes the check of the exchange of all ranks. */
 static mscclpp_status_t check(void *context)
 {
     const mscclpp_oob_part_t *part = context;
@@ -150,8 +152,8 @@ mscclpp_status_t mscclpp_oob_part_finish(mscclpp_oob_part_t *part)
     bool all_done = part->whole->allgather_among != NULL;
     int i;
 
-    memset(&part->own, 0, sizeof(part->own));
-    part->own.is_done = 1;
+    memset(&part->own_block, 0, sizeof(part->own_block));
+    part->own_block.is_done = 1;
     while (!all_done && part->status == MSCCLPP_OK) {
         all_done = run_round(part) == MSCCLPP_OK;
         for (i = 0; i < part->whole->size && all_done; ++i) {

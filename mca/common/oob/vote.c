@@ -54,8 +54,8 @@ static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vot
  * Sends this rank's ballot to all ranks, and counts theirs. If this rank has no memory for the ballots, it passes NULL
  * as `recvbuf`, and the all-gather fails on all ranks. After a failure *vote_p is unchanged.
  */
-static mscclpp_status_t cast(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint32_t flags, uint64_t number,
-                             mscclpp_vote_t *vote_p)
+static mscclpp_status_t cast_ballot(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint32_t flags,
+                                    uint64_t number, mscclpp_vote_t *vote_p)
 {
     ballot_t ballot = {.status = (int32_t)own_status, .flags = flags, .number = number};
     ballot_t on_stack[STACK_BALLOTS], *allocated = NULL, *ballots = on_stack;
@@ -74,24 +74,24 @@ static mscclpp_status_t cast(const mscclpp_oob_t *oob, mscclpp_status_t own_stat
 
 mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p)
 {
-    return cast(oob, own_status, FLAG_SET, 0, vote_p);
+    return cast_ballot(oob, own_status, FLAG_SET, 0, vote_p);
 }
 
 mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t own_status, bool flag,
                                    mscclpp_vote_t *vote_p)
 {
-    return cast(oob, own_status, flag ? FLAG_SET : 0, 0, vote_p);
+    return cast_ballot(oob, own_status, flag ? FLAG_SET : 0, 0, vote_p);
 }
 
 mscclpp_status_t mscclpp_vote_max(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint64_t number,
                                   mscclpp_vote_t *vote_p)
 {
-    return cast(oob, own_status, FLAG_SET, number, vote_p);
+    return cast_ballot(oob, own_status, FLAG_SET, number, vote_p);
 }
 
 mscclpp_status_t mscclpp_vote_give_up(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p)
 {
-    return cast(oob, own_status, FLAG_GIVES_UP, 0, vote_p);
+    return cast_ballot(oob, own_status, FLAG_GIVES_UP, 0, vote_p);
 }
 
 mscclpp_status_t mscclpp_vote_outcome(const mscclpp_oob_t *oob, const int *members, const mscclpp_vote_t *vote,

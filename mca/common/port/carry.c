@@ -133,7 +133,7 @@ static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
  * Flushes the transfers that the transport started before the channel got a handler. A kernel's flush includes these
  * transfers, but the handler does not know about them. Returns MSCCLPP_IN_PROGRESS while they are in progress.
  */
-static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
+static mscclpp_status_t flush_earlier_transfers(mscclpp_proxy_channel_t *channel)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
@@ -155,7 +155,7 @@ static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy
                                      const mscclpp_proxy_job_t *job)
 {
     const bool is_flush = (job->request.type & MSCCLPP_TRIGGER_FLUSH) != 0;
-    mscclpp_status_t status = is_flush ? end_transfers(channel) : MSCCLPP_OK;
+    mscclpp_status_t status = is_flush ? flush_earlier_transfers(channel) : MSCCLPP_OK;
 
     if (status != MSCCLPP_OK) {
         return status;
@@ -178,8 +178,8 @@ static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy
  * With MSCCLPP_IN_PROGRESS the function must be called again with the same trigger. Returns MSCCLPP_ERR_INVALID for an
  * invalid request or an addition that the transport cannot do.
  */
-static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
-                                  mscclpp_proxy_job_t *job)
+static mscclpp_status_t execute_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
+                                    mscclpp_proxy_job_t *job)
 {
     const mscclpp_port_params_t *params = &channel->params;
     const uint32_t put_and_signal = MSCCLPP_TRIGGER_DATA | MSCCLPP_TRIGGER_SIGNAL;
@@ -236,8 +236,8 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
  * says. Returns MSCCLPP_OK even if work is left. A channel without a transport has no unflushed transfers and no
  * flushes, so its `ops`, which is NULL, is not used.
  */
-static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
-                                      mscclpp_proxy_settle_t settle)
+static mscclpp_status_t execute_waiting(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
+                                        mscclpp_proxy_settle_t settle)
 {
     const bool may_flush =
         settle == MSCCLPP_PROXY_DELIVER ||
@@ -246,7 +246,7 @@ static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_prox
     bool has_caught_up;
 
     while (channel->job_count > 0) {
-        status = carry_job(proxy, channel, &channel->jobs[channel->first_job]);
+        status = execute_job(proxy, channel, &channel->jobs[channel->first_job]);
         if (status != MSCCLPP_OK) {
             break;
         }
@@ -274,7 +274,7 @@ static bool has_work_left(const mscclpp_proxy_channel_t *channel)
  * Returns MSCCLPP_OK if the trigger can be removed from the FIFO. Returns MSCCLPP_IN_PROGRESS if it must stay there
  * because no further trigger can wait on its channel.
  */
-static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_trigger_t *trigger)
+static mscclpp_status_t take_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_trigger_t *trigger)
 {
     mscclpp_proxy_job_t job = {.request = mscclpp_dev_trigger_unpack(trigger),
                                .position = mscclpp_fifo_position(proxy->fifo)};
@@ -292,7 +292,7 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
     if (channel->job_count > 0) {
         return add_waiting(channel, &job) ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
     }
-    status = carry_job(proxy, channel, &job);
+    status = execute_job(proxy, channel, &job);
     if (status == MSCCLPP_IN_PROGRESS) {
         (void)add_waiting(channel, &job); /* cannot fail, because the list is empty */
         status = MSCCLPP_OK;
@@ -315,7 +315,7 @@ mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settl
     const uint64_t slots = mscclpp_fifo_device(proxy->fifo)->size;
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_dev_trigger_t trigger;
-    uint64_t taken;
+    uint64_t taken_count;
     uint32_t i;
 
     for (i = 0; i < proxy->transport_count; ++i) {
@@ -331,7 +331,7 @@ mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settl
     for (i = proxy->busy_count; i-- > 0;) {
         mscclpp_proxy_channel_t *channel = proxy->busy[i];
 
-        status = carry_channel(proxy, channel, settle);
+        status = execute_waiting(proxy, channel, settle);
         if (status < 0) {
             return status;
         }
@@ -340,8 +340,8 @@ mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settl
         }
     }
     /* Takes at most as many triggers as the FIFO has slots, so that other threads get the lock after a limited time. */
-    for (taken = 0; taken < slots && mscclpp_fifo_poll(proxy->fifo, &trigger); ++taken) {
-        status = carry_trigger(proxy, &trigger);
+    for (taken_count = 0; taken_count < slots && mscclpp_fifo_poll(proxy->fifo, &trigger); ++taken_count) {
+        status = take_trigger(proxy, &trigger);
         if (status != MSCCLPP_OK) {
             break;
         }

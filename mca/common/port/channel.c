@@ -10,9 +10,9 @@
  * The initial number of entries of a channel's ring of triggers, of the tables of channels, and of the list of
  * transports. Each doubles when it is full.
  */
-#define JOBS_AT_FIRST 2
-#define TABLE_AT_FIRST 16
-#define TRANSPORTS_AT_FIRST 4
+#define INITIAL_JOBS 2
+#define INITIAL_TABLE_SIZE 16
+#define INITIAL_TRANSPORTS 4
 
 /*
  * The number of words in a cache line. The `flushed` words of two channels are that far apart, so that the CPU's writes
@@ -61,7 +61,7 @@ static uint32_t pages_of(uint32_t channels)
  */
 static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 {
-    const uint32_t size = proxy->table_size == 0 ? TABLE_AT_FIRST : 2 * proxy->table_size;
+    const uint32_t size = proxy->table_size == 0 ? INITIAL_TABLE_SIZE : 2 * proxy->table_size;
     mscclpp_proxy_channel_t **channels, **busy;
     mscclpp_proxy_page_t *pages;
     uint64_t *discard_before;
@@ -154,7 +154,7 @@ static mscclpp_status_t use_transport(mscclpp_proxy_t *proxy, const mscclpp_port
         }
     }
     if (proxy->transport_count == proxy->transport_capacity) {
-        capacity = proxy->transport_capacity == 0 ? TRANSPORTS_AT_FIRST : 2 * proxy->transport_capacity;
+        capacity = proxy->transport_capacity == 0 ? INITIAL_TRANSPORTS : 2 * proxy->transport_capacity;
         transports = realloc(proxy->transports, capacity * sizeof(*transports));
         if (transports == NULL) {
             mscclpp_error("%s: out of memory for %u transports", proxy->label, capacity);
@@ -211,14 +211,14 @@ static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port
     number = proxy->free_numbers[proxy->free_count - 1];
     channel = calloc(1, sizeof(*channel));
     if (channel != NULL) {
-        channel->jobs = calloc(JOBS_AT_FIRST, sizeof(*channel->jobs));
+        channel->jobs = calloc(INITIAL_JOBS, sizeof(*channel->jobs));
     }
     if (channel == NULL || channel->jobs == NULL) {
         mscclpp_error("%s: out of memory for a port channel", proxy->label);
         free(channel);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    channel->job_capacity = JOBS_AT_FIRST;
+    channel->job_capacity = INITIAL_JOBS;
     channel->params = *params;
     channel->number = number;
     status = get_flushed_word(proxy, number, &channel->flushed, &device_flushed);

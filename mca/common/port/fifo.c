@@ -16,7 +16,7 @@ struct mscclpp_fifo {
     void *device_memory;          /* memory for the head, followed by the last tail that pushers have seen */
     mscclpp_dev_trigger_t *ring;  /* in the host memory */
     uint64_t *tail;               /* in the host memory: tells pushers which slots are free again */
-    uint64_t next;                /* position of the next trigger; equal to *tail */
+    uint64_t next_position;       /* position of the next trigger; equal to *tail */
 };
 
 /*
@@ -89,29 +89,29 @@ const mscclpp_dev_fifo_t *mscclpp_fifo_device(const mscclpp_fifo_t *fifo)
 bool mscclpp_fifo_peek(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_dev_trigger_t *trigger_p)
 {
     const mscclpp_dev_trigger_t *slot = &fifo->ring[position & (fifo->on_device.size - 1)];
-    const uint64_t commit = __atomic_load_n(&slot->word[1], __ATOMIC_ACQUIRE);
+    const uint64_t second_word = __atomic_load_n(&slot->word[1], __ATOMIC_ACQUIRE);
 
-    if ((commit & MSCCLPP_DEV_TRIGGER_PARITY) != mscclpp_dev_trigger_parity(position, fifo->on_device.size)) {
+    if ((second_word & MSCCLPP_DEV_TRIGGER_PARITY) != mscclpp_dev_trigger_parity(position, fifo->on_device.size)) {
         return false;
     }
     trigger_p->word[0] = __atomic_load_n(&slot->word[0], __ATOMIC_RELAXED);
-    trigger_p->word[1] = commit;
+    trigger_p->word[1] = second_word;
     return true;
 }
 
 bool mscclpp_fifo_poll(const mscclpp_fifo_t *fifo, mscclpp_dev_trigger_t *trigger_p)
 {
-    return mscclpp_fifo_peek(fifo, fifo->next, trigger_p);
+    return mscclpp_fifo_peek(fifo, fifo->next_position, trigger_p);
 }
 
 uint64_t mscclpp_fifo_position(const mscclpp_fifo_t *fifo)
 {
-    return fifo->next;
+    return fifo->next_position;
 }
 
 /* Stores the tail in release order, because the slot must have been read before a kernel fills it again. */
 void mscclpp_fifo_pop(mscclpp_fifo_t *fifo)
 {
-    ++fifo->next;
-    __atomic_store_n(fifo->tail, fifo->next, __ATOMIC_RELEASE);
+    ++fifo->next_position;
+    __atomic_store_n(fifo->tail, fifo->next_position, __ATOMIC_RELEASE);
 }

@@ -53,6 +53,7 @@ typedef struct {
     uint64_t *flushed;         /* the word in which kernels read `flushed_position`, at the host's address */
 } mscclpp_proxy_channel_t;
 
+/* A transport on which the proxy makes progress. */
 typedef struct {
     const mscclpp_transport_ops_t *ops;
     mscclpp_transport_t *transport;

@@ -25,12 +25,12 @@ _Static_assert(MSCCLPP_DEV_MAX_BLOCKS < LAUNCH_BLOCKS, "the number of blocks fit
 
 /*
  * While the thread watches, it spins for SPIN_SECONDS after the last trigger. After that it sleeps between two looks at
- * the FIFO: each time for 1 / NAP_PART of the time since the last trigger, and at most for NAP_MAX seconds. So a kernel
- * waits for the thread only for a small part of the time that passed before it pushed.
+ * the FIFO: each time for 1 / NAP_PART of the time since the last trigger, and at most for NAP_SECONDS_MAX seconds. So
+ * a kernel waits for the thread only for a small part of the time that passed before it pushed.
  */
 #define SPIN_SECONDS 200e-6
 #define NAP_PART 16
-#define NAP_MAX 1e-3
+#define NAP_SECONDS_MAX 1e-3
 
 #define NS_PER_SECOND 1000000000
 
@@ -89,7 +89,7 @@ static double update_idle_time(mscclpp_proxy_t *proxy)
 /* Sleeps until the thread is woken, at most for the time given at NAP_PART. Releases the lock while it sleeps. */
 static void nap(mscclpp_proxy_t *proxy, double idle_seconds)
 {
-    const double pause = idle_seconds / NAP_PART < NAP_MAX ? idle_seconds / NAP_PART : NAP_MAX;
+    const double pause = idle_seconds / NAP_PART < NAP_SECONDS_MAX ? idle_seconds / NAP_PART : NAP_SECONDS_MAX;
     struct timespec deadline;
 
     clock_gettime(CLOCK_MONOTONIC, &deadline);

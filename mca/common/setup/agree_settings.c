@@ -19,12 +19,12 @@ typedef struct {
  * A digest in place of all values keeps the card short. `names` is the same in both settings, because both have the
  * same table of parameters.
  */
-void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_config_t *config,
+void mscclpp_settings_fill_card(const mscclpp_config_t *user_config, const mscclpp_config_t *config,
                                 mscclpp_settings_card_t *card_p)
 {
     mscclpp_settings_t user_values, values_in_force;
 
-    mscclpp_settings_read(own, &user_values);
+    mscclpp_settings_read(user_config, &user_values);
     mscclpp_settings_read(config, &values_in_force);
     card_p->names = user_values.names;
     /*
@@ -53,11 +53,11 @@ static void list_ranks(const setting_t *settings, int size, int first, char *tex
  */
 static void report_difference(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const setting_t *settings)
 {
-    static bool has_told[MSCCLPP_SETTINGS_MAX];
+    static bool has_reported[MSCCLPP_SETTINGS_MAX];
     char other_value[64], value_of_0[64], ranks[128];
     int rank, earlier;
 
-    if (__atomic_exchange_n(&has_told[param - mscclpp_params], true, __ATOMIC_RELAXED)) {
+    if (__atomic_exchange_n(&has_reported[param - mscclpp_params], true, __ATOMIC_RELAXED)) {
         return; /* reported for an earlier communicator already */
     }
     mscclpp_settings_text(param, settings[0].value_in_force, value_of_0, sizeof(value_of_0));
@@ -100,14 +100,15 @@ static mscclpp_status_t agree_on(const mscclpp_oob_t *oob, const mscclpp_param_t
 }
 
 /* If this rank has no memory for the values, the first exchange fails on all ranks. */
-mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_config_t *own, mscclpp_config_t *config)
+mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_config_t *user_config,
+                                        mscclpp_config_t *config)
 {
     setting_t *settings = malloc((size_t)oob->size * sizeof(*settings));
     mscclpp_settings_t user_values, values_in_force;
     mscclpp_status_t status = MSCCLPP_OK;
     int i;
 
-    mscclpp_settings_read(own, &user_values);
+    mscclpp_settings_read(user_config, &user_values);
     mscclpp_settings_read(config, &values_in_force);
     /* One parameter at a time, so that the memory needed does not grow with the number of parameters. */
     for (i = 0; i < mscclpp_param_count && i < MSCCLPP_SETTINGS_MAX && status == MSCCLPP_OK; ++i) {

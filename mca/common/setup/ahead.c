@@ -24,6 +24,7 @@ static mscclpp_status_t gather_alone(void *context, const void *sendbuf, void *r
     return MSCCLPP_OK;
 }
 
+/* Makes the progress of the exchange of all ranks, which is the context. */
 static void progress(void *context)
 {
     const mscclpp_oob_t *whole = context;
@@ -31,6 +32,7 @@ static void progress(void *context)
     whole->progress(whole->context);
 }
 
+/* Makes the check of the exchange of all ranks, which is the context. */
 static mscclpp_status_t check(void *context)
 {
     const mscclpp_oob_t *whole = context;

@@ -16,7 +16,7 @@
 #define PROTOCOL_VERSION 15u
 
 /* The most bytes of an address that travels with the facts. Those of most machines fit. */
-#define ADDRESS_INLINE 256u
+#define ADDRESS_INLINE_BYTES 256u
 
 /*
  * The values that each rank sends to all others: values that must be equal on all nodes, and facts that only its own
@@ -35,9 +35,9 @@ typedef struct {
     uint64_t team_id;
     uint64_t exchange_size;
     uint64_t scratch_size;
-    uint64_t protocol_digest;              /* of the sender's protocol, which is larger than all of this */
-    uint64_t address_length;               /* bytes of its address for control messages; 0: it has none */
-    unsigned char address[ADDRESS_INLINE]; /* the address if it fits; else it takes an exchange of its own */
+    uint64_t protocol_digest;                    /* of the sender's protocol, which is larger than all of this */
+    uint64_t address_length;                     /* bytes of its address for control messages; 0: it has none */
+    unsigned char address[ADDRESS_INLINE_BYTES]; /* the address if it fits; else it takes an exchange of its own */
 } node_facts_t;
 
 /*
@@ -194,7 +194,7 @@ static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *f
         }
         longest = facts[rank].address_length > longest ? facts[rank].address_length : longest;
     }
-    if (longest > ADDRESS_INLINE) {
+    if (longest > ADDRESS_INLINE_BYTES) {
         addresses = gathered = calloc((size_t)oob->size, longest);
         stride = longest;
         status = oob->allgather(oob->context, own_address, gathered, longest);
@@ -249,7 +249,7 @@ static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_para
     }
     if (own_status == MSCCLPP_OK) {
         own_facts->address_length = length;
-        memcpy(own_facts->address, address, length < ADDRESS_INLINE ? length : ADDRESS_INLINE);
+        memcpy(own_facts->address, address, length < ADDRESS_INLINE_BYTES ? length : ADDRESS_INLINE_BYTES);
     }
     return own_status;
 }

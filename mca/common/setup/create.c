@@ -26,7 +26,7 @@
 #include "mca/common/oob/vote.h"
 
 /* Seconds in which each all-reduce that is tried between nodes must have ended. */
-#define PROBE_DEADLINE 10.0
+#define PROBE_SECONDS 10.0
 
 /* The data that each rank sends to all others in the first exchange. */
 typedef struct {
@@ -163,13 +163,14 @@ static mscclpp_status_t agree_on_settings(const mscclpp_team_params_t *params, c
         differ = differ || cards[rank].settings.digest != cards[0].settings.digest;
     }
     *differ_p = differ;
-    return differ ? mscclpp_settings_agree(oob, params->own != NULL ? params->own : params->config, config)
-                  : MSCCLPP_OK;
+    return differ
+               ? mscclpp_settings_agree(oob, params->user_config != NULL ? params->user_config : params->config, config)
+               : MSCCLPP_OK;
 }
 
 /* The cards of all ranks, and some of their contents as arrays. */
 typedef struct {
-    rank_card_t *of; /* the cards, by rank */
+    rank_card_t *by_rank;
     uint64_t *jobs;
     uint64_t *hosts;
 } all_cards_t;
@@ -183,7 +184,7 @@ static mscclpp_status_t unpack_cards(const mscclpp_oob_t *oob, all_cards_t *card
     int rank;
 
     for (rank = 0; rank < oob->size; ++rank) {
-        const rank_card_t *card = &cards->of[rank];
+        const rank_card_t *card = &cards->by_rank[rank];
 
         cards->jobs[rank] = card->job;
         cards->hosts[rank] = card->host;
@@ -239,7 +240,7 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
     own_card.job = params->job;
     own_card.host = host_id();
     own_card.leader = params->leader;
-    mscclpp_settings_fill_card(params->own != NULL ? params->own : config, config, &own_card.settings);
+    mscclpp_settings_fill_card(params->user_config != NULL ? params->user_config : config, config, &own_card.settings);
     own_card.status = (int32_t)own_status;
     for (i = 0; i < MSCCLPP_PARK_OFFERS && offers->teams[i] != NULL; ++i) {
         own_card.offers[i] = offers->teams[i]->group.id;
@@ -248,18 +249,18 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
         own_card.kin[i] = offers->kin[i]->id;
     }
     own_card.team_id = oob->rank == 0 && offers->kin[0] != NULL ? mscclpp_facts_new_id(offers) : 0;
-    status = mscclpp_setup_ahead_gather(ahead, oob, &own_card, &own_card.connected, cards->of, sizeof(own_card));
+    status = mscclpp_setup_ahead_gather(ahead, oob, &own_card, &own_card.connected, cards->by_rank, sizeof(own_card));
     if (status == MSCCLPP_OK) {
         status = unpack_cards(oob, cards, nodes);
     }
     if (status == MSCCLPP_OK) {
-        status = agree_on_settings(params, cards->of, config, &differ);
+        status = agree_on_settings(params, cards->by_rank, config, &differ);
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
     if (!differ) {
-        take_common_offer(cards->of, oob->size, offers, taken);
+        take_common_offer(cards->by_rank, oob->size, offers, taken);
     }
     return taken->team != NULL || taken->is_connected ? MSCCLPP_OK : map_nodes(oob, config, cards, nodes);
 }
@@ -269,34 +270,35 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
  * which then fails on all ranks before anything in `nodes` is used. Initializes `nodes`; the caller frees it with
  * mscclpp_nodes_fini, also after an error.
  */
-static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_status_t own_status,
-                                  mscclpp_config_t *config, mscclpp_nodes_t *nodes, mscclpp_setup_ahead_t *ahead,
-                                  offers_t *offers, taken_t *taken)
+static mscclpp_status_t exchange_cards(const mscclpp_team_params_t *params, mscclpp_status_t own_status,
+                                       mscclpp_config_t *config, mscclpp_nodes_t *nodes, mscclpp_setup_ahead_t *ahead,
+                                       offers_t *offers, taken_t *taken)
 {
     const size_t size = (size_t)params->oob.size;
-    all_cards_t cards = {.of = malloc(size * (sizeof(*cards.of) + sizeof(*cards.jobs) + sizeof(*cards.hosts)))};
+    all_cards_t cards = {.by_rank =
+                             malloc(size * (sizeof(*cards.by_rank) + sizeof(*cards.jobs) + sizeof(*cards.hosts)))};
     mscclpp_status_t status = mscclpp_nodes_init(nodes, params->oob.size);
 
     if (status != MSCCLPP_OK) {
-        free(cards.of);
-        cards.of = NULL;
+        free(cards.by_rank);
+        cards.by_rank = NULL;
     }
-    if (cards.of != NULL) {
-        cards.jobs = (uint64_t *)(void *)(cards.of + size);
+    if (cards.by_rank != NULL) {
+        cards.jobs = (uint64_t *)(void *)(cards.by_rank + size);
         cards.hosts = cards.jobs + size;
     }
     status = find_nodes(params, own_status, config, &cards, nodes, ahead, offers, taken);
-    free(cards.of);
+    free(cards.by_rank);
     return status;
 }
 
 /*
  * Creates the node's team. Always sets *team_p, to NULL if there is no team. *own_status_p says whether this rank has
  * one, which the ranks of other nodes do not know yet; it is MSCCLPP_ERR_PEER if another rank of the node is the
- * reason. `tried` is as in mscclpp_setup_node. Returns only the error of the exchange, which is equal on all ranks.
+ * reason. `have_met` is as in mscclpp_setup_node. Returns only the error of the exchange, which is equal on all ranks.
  */
 static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
-                                         mscclpp_oob_part_t *part, bool tried, mscclpp_team_t **team_p,
+                                         mscclpp_oob_part_t *part, bool have_met, mscclpp_team_t **team_p,
                                          mscclpp_status_t *own_status_p)
 {
     mscclpp_status_t status;
@@ -304,7 +306,7 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
 
     *team_p = NULL;
     mscclpp_oob_part_table(part, nodes, &table);
-    status = mscclpp_setup_node(params, &table, nodes, tried, own_status_p, team_p);
+    status = mscclpp_setup_node(params, &table, nodes, have_met, own_status_p, team_p);
     if (status == MSCCLPP_OK) {
         mscclpp_setup_widen(*team_p, params, nodes);
     } else if (*own_status_p == MSCCLPP_OK) {
@@ -348,7 +350,7 @@ static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
     mscclpp_status_t status;
 
     team->group.probing = true;
-    team->group.timeout = PROBE_DEADLINE;
+    team->group.timeout = PROBE_SECONDS;
     team->group.warn_after = 0;
     team->protocol.algorithm = mscclpp_algo_find(algo->name);
     status = mscclpp_allreduce(team, &args);
@@ -369,15 +371,15 @@ static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
  */
 static mscclpp_status_t probe_both(mscclpp_team_t *team)
 {
-    bool tried[2] = {false, false}; /* by whether the algorithm sends packets */
+    bool is_tried[2] = {false, false}; /* by whether the algorithm sends packets */
     mscclpp_status_t status = MSCCLPP_OK;
     int i;
 
     for (i = 0; i < mscclpp_algo_count && status == MSCCLPP_OK; ++i) {
         const mscclpp_algo_t *algo = mscclpp_algos[i];
 
-        if (algo->spans_nodes && !tried[algo->sends_packets] && mscclpp_fabric_is_linked(team->fabric, algo)) {
-            tried[algo->sends_packets] = true;
+        if (algo->spans_nodes && !is_tried[algo->sends_packets] && mscclpp_fabric_is_linked(team->fabric, algo)) {
+            is_tried[algo->sends_packets] = true;
             status = probe(team, algo);
         }
     }
@@ -556,7 +558,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, m
         mscclpp_kin_claim(key, offers.kin);
     }
     mscclpp_setup_ahead_begin(&ahead, params, offers.teams[0] == NULL ? offers.kin[0] : NULL);
-    status = ask_ranks(params, own_status, &config, &nodes, &ahead, &offers, &taken);
+    status = exchange_cards(params, own_status, &config, &nodes, &ahead, &offers, &taken);
     if (status == MSCCLPP_OK && taken.is_connected) {
         *team_p = finish_connected(params, &ahead, &taken);
     }

@@ -104,15 +104,15 @@ mscclpp_status_t mscclpp_facts_share_protocol(const mscclpp_oob_t *oob, const ui
     return status;
 }
 
-void mscclpp_facts_compare_rules(const mscclpp_team_t *team, const mscclpp_protocol_t *own,
-                                 const mscclpp_protocol_t *common)
+void mscclpp_facts_compare_rules(const mscclpp_team_t *team, const mscclpp_protocol_t *own_protocol,
+                                 const mscclpp_protocol_t *common_protocol)
 {
-    if (memcmp(&own->rules, &common->rules, sizeof(own->rules)) != 0 ||
-        memcmp(&own->coll_rules, &common->coll_rules, sizeof(own->coll_rules)) != 0) {
+    if (memcmp(&own_protocol->rules, &common_protocol->rules, sizeof(own_protocol->rules)) != 0 ||
+        memcmp(&own_protocol->coll_rules, &common_protocol->coll_rules, sizeof(own_protocol->coll_rules)) != 0) {
         mscclpp_warn("%s: coll_mscclpp_rules: the rules of rank %d for %d ranks differ from those of rank 0, which "
                      "count on all ranks (%llu rules)",
                      team->group.oob.label, team->group.members[team->group.rank], team->group.size,
-                     (unsigned long long)(common->rules.count + common->coll_rules.count));
+                     (unsigned long long)(common_protocol->rules.count + common_protocol->coll_rules.count));
     }
 }
 
@@ -220,13 +220,13 @@ uint32_t mscclpp_facts_block_limit(const mscclpp_team_t *team, const mscclpp_fac
 
 bool mscclpp_facts_any_concurrent(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
 {
-    bool concurrent = false;
+    bool is_any_concurrent = false;
     int rank;
 
     for (rank = 0; rank < team->group.size; ++rank) {
-        concurrent = concurrent || facts[rank].concurrent != 0;
+        is_any_concurrent = is_any_concurrent || facts[rank].concurrent != 0;
     }
-    return concurrent;
+    return is_any_concurrent;
 }
 
 bool mscclpp_facts_any_plans(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
@@ -242,11 +242,11 @@ bool mscclpp_facts_any_plans(const mscclpp_team_t *team, const mscclpp_facts_t *
 
 bool mscclpp_facts_any_blocking(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
 {
-    bool blocking = false;
+    bool is_any_blocking = false;
     int rank;
 
     for (rank = 0; rank < team->group.size; ++rank) {
-        blocking = blocking || facts[rank].blocking != 0;
+        is_any_blocking = is_any_blocking || facts[rank].blocking != 0;
     }
-    return blocking;
+    return is_any_blocking;
 }

@@ -50,9 +50,9 @@ uint64_t mscclpp_facts_digest(const mscclpp_protocol_t *protocol);
 mscclpp_status_t mscclpp_facts_share_protocol(const mscclpp_oob_t *oob, const uint64_t *digests, size_t stride,
                                               mscclpp_protocol_t *protocol);
 
-/* Logs a warning if this rank's rules, in `own`, differ from the rules that apply, in `common`. */
-void mscclpp_facts_compare_rules(const mscclpp_team_t *team, const mscclpp_protocol_t *own,
-                                 const mscclpp_protocol_t *common);
+/* Logs a warning if this rank's rules, in `own_protocol`, differ from the rules that apply, in `common_protocol`. */
+void mscclpp_facts_compare_rules(const mscclpp_team_t *team, const mscclpp_protocol_t *own_protocol,
+                                 const mscclpp_protocol_t *common_protocol);
 
 /* In all functions below, `facts` has one entry for each rank of the team, so all ranks get the same results. */
 

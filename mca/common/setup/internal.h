@@ -8,13 +8,13 @@
 
 /*
  * node.c: creates a team of the ranks of `oob`, which are all on one node. If `nodes` is NULL, this is the whole team;
- * otherwise it becomes part of a team that spans nodes. `tried` says that kernels of the same ranks on the same devices
- * have met already, so that this is not tried again; it is equal on all ranks. Collective over these ranks, and all of
- * them return the same status. *own_status_p is always set: to this rank's own error, or MSCCLPP_OK. *team_p is set
- * only with MSCCLPP_OK.
+ * otherwise it becomes part of a team that spans nodes. `have_met` says that kernels of the same ranks on the same
+ * devices have met before, so that this is not tried again. It is equal on all ranks. Collective over these ranks, and
+ * all of them return the same status. *own_status_p is always set: to this rank's own error, or MSCCLPP_OK. *team_p is
+ * set only with MSCCLPP_OK.
  */
 mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
-                                    const mscclpp_nodes_t *nodes, bool tried, mscclpp_status_t *own_status_p,
+                                    const mscclpp_nodes_t *nodes, bool have_met, mscclpp_status_t *own_status_p,
                                     mscclpp_team_t **team_p);
 
 /*
@@ -106,10 +106,10 @@ mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_pa
 
 /*
  * ll128.c: determines whether two-phase packets may be in the format LL128, and sets the team's `ll128`. Collective.
- * `uuids` has the UUIDs of the ranks' GPUs, at distances of `stride` bytes. `shared` says that ranks may have to take
- * turns on a GPU. A link that cannot carry LL128 is not a failure. *own_status_p is this rank's own error.
+ * `uuids` has the UUIDs of the ranks' GPUs, at distances of `stride` bytes. `may_take_turns` says that ranks may have
+ * to take turns on a GPU. A link that cannot carry LL128 is not a failure. *own_status_p is this rank's own error.
  */
-mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
-                                     mscclpp_status_t *own_status_p);
+mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride,
+                                     bool may_take_turns, mscclpp_status_t *own_status_p);
 
 #endif

@@ -18,7 +18,7 @@
 #define FEW_ROUNDS 2u
 
 /* Threads of a warp, which sends a line together. */
-#define WARP 32u
+#define WARP_THREADS 32u
 
 /*
  * Returns true if the GPU runtime promises that lines arrive as a whole, and logs the first link for which it does not.
@@ -43,20 +43,20 @@ static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids
 
 /*
  * Sends lines between all ranks by a kernel. Returns MSCCLPP_ERR_NOT_SUPPORTED, which is logged, if a line did not
- * arrive here as a whole, or the error of the kernel. With `shared`, ranks may have to take turns on a GPU, so the
+ * arrive here as a whole, or the error of the kernel. If ranks may have to take turns on a GPU (`may_take_turns`), the
  * trial is short. Each round uses one epoch, the same number on all ranks.
  */
-static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
+static mscclpp_status_t run_trial(mscclpp_team_t *team, bool may_take_turns)
 {
     const uint64_t capacity = MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size);
-    const uint32_t lanes = team->group.on_twin ? 1 : WARP;
+    const uint32_t lanes = team->group.on_twin ? 1 : WARP_THREADS;
     const uint32_t max_threads = team->group.on_twin ? 1 : MSCCLPP_DEV_MAX_THREADS;
     mscclpp_dev_ll128_probe_args_t args;
     mscclpp_status_t status;
     double seconds;
 
     memset(&args, 0, sizeof(args));
-    args.rounds = team->group.on_twin || shared ? FEW_ROUNDS : ROUNDS;
+    args.rounds = team->group.on_twin || may_take_turns ? FEW_ROUNDS : ROUNDS;
     team->runner.epochs += args.rounds;
     status = mscclpp_setup_probe(team, MSCCLPP_KERNEL_LL128_PROBE,
                                  capacity * lanes < max_threads ? (uint32_t)capacity * lanes : max_threads,
@@ -75,8 +75,8 @@ static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
  * promises this. A failure of the format is not an error: the ranks vote on it with the flag of the same vote. Any
  * other error ends the set-up on all ranks.
  */
-mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
-                                     mscclpp_status_t *own_status_p)
+mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride,
+                                     bool may_take_turns, mscclpp_status_t *own_status_p)
 {
     const bool is_asked_for = team->protocol.packet_width == 128; /* by the user */
     const bool is_excluded = team->protocol.packet_width != 0 && !is_asked_for;
@@ -87,7 +87,7 @@ mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *
      * Nothing is tried in these cases, which are equal on all ranks: a single rank; another format that the user asks
      * for; ranks that take turns on a GPU, unless the user asks for LL128; a packet area that is too small.
      */
-    if (team->group.size == 1 || is_excluded || (shared && !is_asked_for) ||
+    if (team->group.size == 1 || is_excluded || (may_take_turns && !is_asked_for) ||
         MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size) == 0) {
         return MSCCLPP_OK;
     }
@@ -95,7 +95,7 @@ mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *
      * This rank takes part in the trial even without the promise, because the peers' kernels wait for this rank's
      * kernel.
      */
-    own_status = run_trial(team, shared);
+    own_status = run_trial(team, may_take_turns);
     if (own_status == MSCCLPP_OK && !links_promise(team, uuids, stride)) {
         own_status = MSCCLPP_ERR_NOT_SUPPORTED;
     }

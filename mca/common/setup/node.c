@@ -27,7 +27,7 @@
  * If a meeting of kernels takes more seconds than this, staging is faster. The shortest of several meetings counts,
  * because processes that have just started delay some of them.
  */
-#define PROBE_SLOW 150e-6
+#define PROBE_SECONDS_SLOW 150e-6
 #define PROBE_ROUNDS 10
 
 /* Threads of the kernels that meet, on a GPU. */
@@ -171,10 +171,10 @@ static mscclpp_status_t map_peers(mscclpp_team_t *team, const mscclpp_facts_t *f
     return status;
 }
 
-/* Votes with the ranks of the node (mscclpp_agree). `what` is for the message. */
-static mscclpp_status_t agree(const mscclpp_team_t *team, mscclpp_status_t own_status, const char *what)
+/* Votes with the ranks of the node (mscclpp_agree). `event_name` is for the message. */
+static mscclpp_status_t agree(const mscclpp_team_t *team, mscclpp_status_t own_status, const char *event_name)
 {
-    return mscclpp_agree(&team->group.oob, team->group.members, own_status, what);
+    return mscclpp_agree(&team->group.oob, team->group.members, own_status, event_name);
 }
 
 /*
@@ -198,7 +198,7 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
     status = mscclpp_setup_probe(team, MSCCLPP_KERNEL_BARRIER, team->group.on_twin ? 1 : PROBE_THREADS, &args,
                                  team->runner.shares_gpu ? PROBE_ROUNDS : 1, &seconds);
     if (status == MSCCLPP_OK && team->runner.shares_gpu && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
-        seconds > PROBE_SLOW) {
+        seconds > PROBE_SECONDS_SLOW) {
         mscclpp_info("%s: processes share a GPU and kernels take %.0f us to meet: device buffers are staged",
                      team->group.oob.label, 1e6 * seconds);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
@@ -294,12 +294,12 @@ static bool must_meet_first(const mscclpp_team_t *team)
 /* Gives the team rank 0's protocol in place of this rank's own. Fails, on all ranks, as the exchange does. */
 static mscclpp_status_t share_protocol(mscclpp_team_t *team, const mscclpp_oob_t *oob, const mscclpp_facts_t *facts)
 {
-    const mscclpp_protocol_t own = team->protocol;
+    const mscclpp_protocol_t own_protocol = team->protocol;
     const mscclpp_status_t status =
         mscclpp_facts_share_protocol(oob, &facts[0].protocol_digest, sizeof(*facts), &team->protocol);
 
     if (status == MSCCLPP_OK) {
-        mscclpp_facts_compare_rules(team, &own, &team->protocol);
+        mscclpp_facts_compare_rules(team, &own_protocol, &team->protocol);
     }
     return status;
 }
@@ -336,12 +336,12 @@ static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool
 }
 
 /*
- * Maps the peers' memory, lets the kernels of all ranks meet unless they have been `tried`, and tries the optional
- * features of a team on one node. The name of the board is removed once the vote says that all ranks have mapped the
- * board. The returned status is equal on all ranks; *own_status_p is this rank's own.
+ * Maps the peers' memory, lets the kernels of all ranks meet unless they have met before (`have_met`), and tries the
+ * optional features of a team on one node. The name of the board is removed once the vote says that all ranks have
+ * mapped the board. The returned status is equal on all ranks; *own_status_p is this rank's own.
  */
 static mscclpp_status_t join_ranks(mscclpp_team_t *team, const mscclpp_team_params_t *params,
-                                   const mscclpp_facts_t *facts, bool is_whole, bool tried,
+                                   const mscclpp_facts_t *facts, bool is_whole, bool have_met,
                                    mscclpp_status_t *own_status_p)
 {
     mscclpp_status_t status;
@@ -350,7 +350,7 @@ static mscclpp_status_t join_ranks(mscclpp_team_t *team, const mscclpp_team_para
     status = agree(team, *own_status_p, "what peers share");
     if (status == MSCCLPP_OK) {
         mscclpp_shmseg_hide(team->group.board_segment);
-        status = tried ? MSCCLPP_OK : check_progress(team, own_status_p);
+        status = have_met ? MSCCLPP_OK : check_progress(team, own_status_p);
     }
     if (status == MSCCLPP_OK && is_whole) {
         status = mscclpp_setup_ll128(team, facts[0].uuid, sizeof(*facts), team->runner.shares_gpu, own_status_p);
@@ -391,7 +391,7 @@ static mscclpp_status_t fail_for_memory(const mscclpp_oob_t *oob)
  * may still map its memory (part_ranks).
  */
 mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
-                                    const mscclpp_nodes_t *nodes, bool tried, mscclpp_status_t *own_status_p,
+                                    const mscclpp_nodes_t *nodes, bool have_met, mscclpp_status_t *own_status_p,
                                     mscclpp_team_t **team_p)
 {
     const bool is_whole = nodes == NULL;
@@ -420,7 +420,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
         goto err_destroy;
     }
     apply_facts(team, facts, is_whole);
-    status = join_ranks(team, params, facts, is_whole, tried, own_status_p);
+    status = join_ranks(team, params, facts, is_whole, have_met, own_status_p);
     if (status != MSCCLPP_OK) {
         goto err_part;
     }

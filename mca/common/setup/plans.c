@@ -84,9 +84,9 @@ static mscclpp_plan_prove_t proof_wanted(const mscclpp_config_t *config)
 /* Logs why a file is not used: as a warning on rank 0, once in this process, else as debug output. */
 static void report_refusal(const mscclpp_team_t *team, mscclpp_plan_file_t *file, const char *reason)
 {
-    const bool warns = team->group.oob.rank == 0 && claim_message(file);
+    const bool is_warning = team->group.oob.rank == 0 && claim_message(file);
 
-    mscclpp_log(warns ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_DEBUG, "%s: execution plan %s: %s: not used",
+    mscclpp_log(is_warning ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_DEBUG, "%s: execution plan %s: %s: not used",
                 team->group.oob.label, file->path, reason);
 }
 
@@ -299,7 +299,7 @@ static mscclpp_status_t make_team_plans(mscclpp_team_t *team, const list_t *list
 static void report_rules(const mscclpp_team_t *team)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
-    static bool has_told;
+    static bool has_reported;
     const uint64_t nodes = team->fabric != NULL ? (uint64_t)mscclpp_fabric_nodes(team->fabric)->count : 0;
     uint64_t missing = 0;
 
@@ -317,7 +317,7 @@ static void report_rules(const mscclpp_team_t *team)
         }
         missing += !is_available;
     }
-    if (missing > 0 && team->group.oob.rank == 0 && !__atomic_exchange_n(&has_told, true, __ATOMIC_RELAXED)) {
+    if (missing > 0 && team->group.oob.rank == 0 && !__atomic_exchange_n(&has_reported, true, __ATOMIC_RELAXED)) {
         mscclpp_warn("%s: coll_mscclpp_rules: %llu rules for %d ranks name an execution plan that these ranks do not "
                      "have: other algorithms serve such calls",
                      team->group.oob.label, (unsigned long long)missing, team->group.oob.size);

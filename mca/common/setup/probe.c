@@ -3,7 +3,7 @@
 #include "mca/common/setup/internal.h"
 
 /* Seconds in which the kernels of all ranks must meet. */
-#define DEADLINE 10.0
+#define DEADLINE_SECONDS 10.0
 
 /*
  * Changes the deadlines of the group for these kernels, and restores them also after an error. Holds the slot for
@@ -21,7 +21,7 @@ mscclpp_status_t mscclpp_setup_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t 
     team->group.probing = true;
     /* This wait has the user's deadline, because slots for kernels (group/admission.h) may depend on other calls. */
     status = mscclpp_group_meet(&team->group, 0, false);
-    team->group.timeout = DEADLINE;
+    team->group.timeout = DEADLINE_SECONDS;
     team->group.warn_after = 0;
     mscclpp_runner_fill_args(&team->runner, args);
     for (round = 0; round < rounds && status == MSCCLPP_OK; ++round) {

@@ -9,15 +9,16 @@ typedef struct {
     size_t stride;
 } uses_t;
 
+/* Returns what a rank knows of its GPU. */
 static const mscclpp_gpu_use_t *use_of(const uses_t *uses, int rank)
 {
     return (const mscclpp_gpu_use_t *)(const void *)((const char *)uses->first + (size_t)rank * uses->stride);
 }
 
 /* Compares two ranks by their GPUs, for qsort_r. */
-static int by_gpu(const void *one, const void *other, void *uses)
+static int compare_gpus(const void *first, const void *second, void *uses)
 {
-    return memcmp(use_of(uses, *(const int *)one)->uuid, use_of(uses, *(const int *)other)->uuid,
+    return memcmp(use_of(uses, *(const int *)first)->uuid, use_of(uses, *(const int *)second)->uuid,
                   MSCCLPP_GPU_UUID_SIZE);
 }
 
@@ -35,11 +36,11 @@ mscclpp_gpu_sharing_t mscclpp_sharing_find(const mscclpp_gpu_use_t *uses, size_t
     for (int rank = 0; rank < size; ++rank) {
         order[rank] = rank;
     }
-    qsort_r(order, (size_t)size, sizeof(*order), by_gpu, &all);
+    qsort_r(order, (size_t)size, sizeof(*order), compare_gpus, &all);
     for (int i = 0; i < size; ++i) {
         const mscclpp_gpu_use_t *use = use_of(&all, order[i]);
 
-        first = by_gpu(&order[first], &order[i], &all) == 0 ? first : i;
+        first = compare_gpus(&order[first], &order[i], &all) == 0 ? first : i;
         if (first != i) {
             sharing.take_turns =
                 sharing.take_turns || use->server == 0 || use->server != use_of(&all, order[first])->server;

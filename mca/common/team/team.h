@@ -21,10 +21,10 @@ typedef struct mscclpp_team mscclpp_team_t;
 
 typedef struct {
     const mscclpp_config_t *config; /* copied; all ranks use rank 0's values of the parameters that must be equal */
-    const mscclpp_config_t *own;    /* the configuration that the user has set on this rank, for messages; NULL: same
-                                       as `config` */
-    const mscclpp_rules_t *rules;   /* NULL: there is no rules file; all ranks use rank 0's rules */
-    mscclpp_plan_library_t *plans;  /* NULL: there are no plans; only plans that all ranks have are used */
+    const mscclpp_config_t *user_config; /* the configuration that the user has set on this rank, for messages; NULL:
+                                       same as `config` */
+    const mscclpp_rules_t *rules;        /* NULL: there is no rules file; all ranks use rank 0's rules */
+    mscclpp_plan_library_t *plans;       /* NULL: there are no plans; only plans that all ranks have are used */
     const mscclpp_gpu_ops_t *gpu;
     int device;      /* number of this rank's device; -1: this rank can use none */
     bool concurrent; /* other threads may have tasks of other teams in flight on the device */

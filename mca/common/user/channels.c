@@ -63,39 +63,39 @@ static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_cou
  */
 static mscclpp_status_t compare_cards(const mscclpp_user_t *user, const card_t *cards)
 {
-    int i, j;
+    int rank, peer;
 
-    for (i = 0; i < user->oob.size; ++i) {
-        if (cards[i].status != MSCCLPP_OK) {
-            if (i != user->oob.rank) {
-                mscclpp_error("%s: channels: rank %d: %s", user->oob.label, i,
-                              mscclpp_status_string((mscclpp_status_t)cards[i].status));
+    for (rank = 0; rank < user->oob.size; ++rank) {
+        if (cards[rank].status != MSCCLPP_OK) {
+            if (rank != user->oob.rank) {
+                mscclpp_error("%s: channels: rank %d: %s", user->oob.label, rank,
+                              mscclpp_status_string((mscclpp_status_t)cards[rank].status));
             }
-            return (mscclpp_status_t)cards[i].status;
+            return (mscclpp_status_t)cards[rank].status;
         }
     }
-    for (i = 0; i < user->oob.size; ++i) {
-        if (cards[i].is_port != cards[0].is_port || cards[i].per_peer != cards[0].per_peer) {
+    for (rank = 0; rank < user->oob.size; ++rank) {
+        if (cards[rank].is_port != cards[0].is_port || cards[rank].per_peer != cards[0].per_peer) {
             mscclpp_error(
                 "%s: rank 0 makes %d %s channels to each peer, and rank %d %d %s channels; both must be equal "
                 "on all ranks",
-                user->oob.label, (int)cards[0].per_peer, cards[0].is_port ? "port" : "memory", i,
-                (int)cards[i].per_peer, cards[i].is_port ? "port" : "memory");
+                user->oob.label, (int)cards[0].per_peer, cards[0].is_port ? "port" : "memory", rank,
+                (int)cards[rank].per_peer, cards[rank].is_port ? "port" : "memory");
             return MSCCLPP_ERR_INVALID;
         }
-        for (j = 0; j < user->oob.size; ++j) {
-            if ((cards[i].peers >> j & 1) == 0) {
+        for (peer = 0; peer < user->oob.size; ++peer) {
+            if ((cards[rank].peers >> peer & 1) == 0) {
                 continue;
             }
-            if (!cards[i].is_port && user->node_of != NULL && user->node_of[i] != user->node_of[j]) {
+            if (!cards[rank].is_port && user->node_of != NULL && user->node_of[rank] != user->node_of[peer]) {
                 mscclpp_error("%s: rank %d names rank %d as a peer of memory channels, and they are on different "
                               "nodes; use MPIX_MSCCLPP_CHANNEL_PORT",
-                              user->oob.label, i, j);
+                              user->oob.label, rank, peer);
                 return MSCCLPP_ERR_INVALID;
             }
-            if ((cards[j].peers >> i & 1) == 0) {
+            if ((cards[peer].peers >> rank & 1) == 0) {
                 mscclpp_error("%s: rank %d names rank %d as a peer of its channels, but rank %d does not name rank %d",
-                              user->oob.label, i, j, j, i);
+                              user->oob.label, rank, peer, peer, rank);
                 return MSCCLPP_ERR_INVALID;
             }
         }
@@ -310,7 +310,7 @@ mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *chann
         view->number = view->port.number;
         return MSCCLPP_OK;
     }
-    view->memory.local = memory->own;
+    view->memory.local = memory->own_memory;
     view->memory.remote = memory->bases[peer];
     view->memory.semaphore.inbound = counter_of(channels, user->oob.rank, peer, channel_index);
     view->memory.semaphore.remote_inbound = counter_of(channels, peer, user->oob.rank, channel_index);

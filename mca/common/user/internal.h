@@ -35,14 +35,14 @@ struct mscclpp_user {
 };
 
 /* Returns true if `rank` is on this rank's node, so that kernels can access its memory. */
-static inline bool mscclpp_user_is_near(const mscclpp_user_t *user, int rank)
+static inline bool mscclpp_user_is_on_node(const mscclpp_user_t *user, int rank)
 {
     return user->node_of == NULL || user->node_of[rank] == user->node_of[user->oob.rank];
 }
 
 /* Memory of each rank, mapped by the ranks of its node. */
 typedef struct {
-    char *own;         /* this rank's memory */
+    char *own_memory;  /* this rank's memory */
     uint64_t bytes;    /* size of this rank's memory */
     bool is_allocated; /* mscclpp_user_share_create has allocated this memory; false: the application has */
     char **bases;      /* by rank: its address on this rank; NULL for 0 bytes, and for ranks of other nodes */
@@ -93,13 +93,13 @@ void mscclpp_user_ports_end(mscclpp_user_channels_t *channels);
 void mscclpp_user_ports_view(const mscclpp_user_channels_t *channels, int index, mscclpp_dev_port_channel_t *view);
 
 /*
- * share.c: shares `bytes` bytes at `own` with the ranks of this node, which map them. If `own` is NULL, allocates the
- * memory. Collective. `own_status` may be a failure of this rank that the others do not know about yet. `what` is the
- * name of the memory in messages. Errors are logged, and are equal on all ranks; after an error nothing is left to
- * free.
+ * share.c: shares `bytes` bytes at `own_memory` with the ranks of this node, which map them. If `own_memory` is NULL,
+ * allocates the memory. Collective. `own_status` may be a failure of this rank that the others do not know about yet.
+ * `memory_name` is for messages. Errors are logged, and are equal on all ranks; after an error nothing is left to free.
  */
-mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint64_t bytes, mscclpp_status_t own_status,
-                                           const char *what, mscclpp_user_share_t *share);
+mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own_memory, uint64_t bytes,
+                                           mscclpp_status_t own_status, const char *memory_name,
+                                           mscclpp_user_share_t *share);
 
 /*
  * Collective. Frees this rank's memory once all ranks have closed their mappings. If the vote on that fails, returns
@@ -113,10 +113,10 @@ void mscclpp_user_share_drop(mscclpp_user_t *user, mscclpp_user_share_t *share);
 /*
  * user.c: takes a vote. Collective. Returns MSCCLPP_OK if no rank failed. Otherwise returns the error of one rank on
  * all ranks: of the first that failed for a reason of its own or, if there is none, of the first that failed. All other
- * ranks log which rank that is; the rank itself has logged its error before. `what` begins the message, such as "memory
- * is freed". If the vote itself fails, returns its error, which is logged.
+ * ranks log which rank that is; the rank itself has logged its error before. `action` begins the message, such as
+ * "memory is freed". If the vote itself fails, returns its error, which is logged.
  */
-mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t own_status, const char *what);
+mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t own_status, const char *action);
 
 /*
  * Copies `size` bytes of host memory to device memory, and waits for the end of the copy. Returns the error of the GPU

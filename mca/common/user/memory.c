@@ -78,7 +78,7 @@ void mscclpp_user_memory_end(mscclpp_user_memory_t *memory)
 
 void *mscclpp_user_memory_base(const mscclpp_user_memory_t *memory)
 {
-    return memory->share.own;
+    return memory->share.own_memory;
 }
 
 /* The table in device memory has the addresses of all ranks' memory, followed by the sizes (share.c). */
@@ -91,7 +91,7 @@ mscclpp_status_t mscclpp_user_memory_view(const mscclpp_user_memory_t *memory, m
     }
     memset(view, 0, sizeof(*view));
     mscclpp_user_watch(memory->user, &view->watch);
-    view->own = memory->share.own;
+    view->own = memory->share.own_memory;
     view->bytes = memory->share.bytes;
     view->peers = memory->share.table;
     view->sizes = (const uint64_t *)(const void *)((const char *)memory->share.table + ranks * sizeof(char *));

@@ -12,7 +12,7 @@
 #include "mca/common/user/ports.h"
 
 /* The number of seconds that the last close waits for the proxy, if calls have no deadline. */
-#define CLOSE_TIME 60.0
+#define CLOSE_SECONDS 60.0
 
 /* The key of a rank's memory. Each rank sends its card to all others. An address_t for each rank follows the card. */
 typedef struct {
@@ -26,6 +26,7 @@ typedef struct {
     unsigned char bytes[MSCCLPP_TRANSPORT_ADDRESS_MAX];
 } address_t;
 
+/* Logs a lack of memory, and returns MSCCLPP_ERR_NO_MEMORY. */
 static mscclpp_status_t report_no_memory(const mscclpp_user_t *user)
 {
     mscclpp_error("%s: no memory for port channels", user->oob.label);
@@ -140,7 +141,7 @@ static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, co
 
     status = open_transport(user, ports, ops, (size_t)user->oob.size * (size_t)channels->per_peer);
     if (status == MSCCLPP_OK && memory->bytes > 0) {
-        status = ports->ops->region_create(ports->transport, memory->own, memory->bytes, &ports->region);
+        status = ports->ops->region_create(ports->transport, memory->own_memory, memory->bytes, &ports->region);
         if (status == MSCCLPP_OK) {
             status = ports->ops->region_key(ports->region, card->key, &length);
             card->key_length = length;
@@ -366,13 +367,13 @@ static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const ms
  * Returns the next transport to try. Returns NULL if no transport is left to try. The sequence is equal on all ranks,
  * because the ranks vote on each transport. If all ranks are on one node, there is only one candidate.
  */
-static const mscclpp_transport_ops_t *next_transport(const mscclpp_user_t *user, int *next_p)
+static const mscclpp_transport_ops_t *next_transport(const mscclpp_user_t *user, int *next_index_p)
 {
     if (user->node_of == NULL) {
-        return (*next_p)++ == 0 ? mscclpp_transport_find(user->gpu->twin ? "shm" : "cuda_ipc") : NULL;
+        return (*next_index_p)++ == 0 ? mscclpp_transport_find(user->gpu->twin ? "shm" : "cuda_ipc") : NULL;
     }
-    while (*next_p < mscclpp_transport_count) {
-        const mscclpp_transport_ops_t *ops = mscclpp_transports[(*next_p)++];
+    while (*next_index_p < mscclpp_transport_count) {
+        const mscclpp_transport_ops_t *ops = mscclpp_transports[(*next_index_p)++];
 
         if (mscclpp_transport_may_take(ops, &user->config, user->one_host)) {
             return ops;
@@ -393,13 +394,13 @@ mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, ms
     char *cards = malloc(ranks * size);
     card_t *card = calloc(1, size);
     mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
-    int next = 0;
+    int next_index = 0;
 
     channels->ports = new_ports(channels);
     if (own_status == MSCCLPP_OK && (card == NULL || cards == NULL || channels->ports == NULL)) {
         own_status = report_no_memory(user);
     }
-    while (status == MSCCLPP_ERR_NOT_SUPPORTED && (ops = next_transport(user, &next)) != NULL) {
+    while (status == MSCCLPP_ERR_NOT_SUPPORTED && (ops = next_transport(user, &next_index)) != NULL) {
         status = connect_over(channels, ops, card, cards, size, own_status);
     }
     free(cards);
@@ -505,7 +506,7 @@ mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
     if (--channels->open_count > 0 || !channels->is_port) {
         return MSCCLPP_OK;
     }
-    deadline = mscclpp_now() + (user->config.timeout > 0 ? user->config.timeout : CLOSE_TIME);
+    deadline = mscclpp_now() + (user->config.timeout > 0 ? user->config.timeout : CLOSE_SECONDS);
     while ((status = mscclpp_proxy_drain(channels->ports->proxy)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < deadline) {
         user->oob.progress(user->oob.context);
     }

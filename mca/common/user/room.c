@@ -5,9 +5,9 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/internal.h"
 
-#define LINE_BYTES 128u  /* bytes of a cache line */
-#define PACKET_BYTES 16u /* bytes of a packet */
-#define PACKET_DATA 8u   /* bytes of data that a packet carries */
+#define LINE_BYTES 128u      /* bytes of a cache line */
+#define PACKET_BYTES 16u     /* bytes of a packet */
+#define PACKET_DATA_BYTES 8u /* bytes of data that a packet carries */
 
 struct mscclpp_user_room {
     mscclpp_user_t *user;
@@ -78,7 +78,7 @@ static void lay_out(mscclpp_user_room_t *room, int blocks, uint64_t bytes)
 
     room->blocks = (uint32_t)blocks;
     room->packets_offset = (ranks * sizeof(uint64_t) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
-    room->capacity = (bytes + PACKET_DATA - 1) / PACKET_DATA;
+    room->capacity = (bytes + PACKET_DATA_BYTES - 1) / PACKET_DATA_BYTES;
     room->stride =
         (room->packets_offset + 2 * ranks * room->capacity * PACKET_BYTES + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }

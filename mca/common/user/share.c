@@ -19,8 +19,8 @@ typedef struct {
  * and MSCCLPP_ERR_INVALID if it ends after its allocation. After an error, memory that was allocated here is left for
  * release_own.
  */
-static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user_share_t *share, const char *what,
-                                        card_t *card)
+static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user_share_t *share,
+                                        const char *memory_name, card_t *card)
 {
     void *address;
     mscclpp_status_t status;
@@ -29,26 +29,26 @@ static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user
     if (share->bytes == 0) {
         return MSCCLPP_OK;
     }
-    if (share->own == NULL) {
+    if (share->own_memory == NULL) {
         status = user->gpu->device_alloc(user->device, share->bytes, &address);
         if (status != MSCCLPP_OK) {
             return status;
         }
-        share->own = address;
+        share->own_memory = address;
         share->is_allocated = true;
     }
-    status = user->gpu->export_memory(share->own, &card->handle);
+    status = user->gpu->export_memory(share->own_memory, &card->handle);
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
         mscclpp_error("%s: rank %d: %s at %p cannot be shared with other processes; memory that "
                       "MPIX_Mscclpp_memory_alloc or cudaMalloc allocates can",
-                      user->oob.label, user->oob.rank, what, (void *)share->own);
+                      user->oob.label, user->oob.rank, memory_name, (void *)share->own_memory);
     } else if (status == MSCCLPP_OK && card->handle.length - card->handle.offset < share->bytes) {
         mscclpp_error("%s: rank %d: %s: %llu bytes at %p, but the allocation has only %llu from there on",
-                      user->oob.label, user->oob.rank, what, (unsigned long long)share->bytes, (void *)share->own,
-                      (unsigned long long)(card->handle.length - card->handle.offset));
+                      user->oob.label, user->oob.rank, memory_name, (unsigned long long)share->bytes,
+                      (void *)share->own_memory, (unsigned long long)(card->handle.length - card->handle.offset));
         status = MSCCLPP_ERR_INVALID;
     }
-    return status == MSCCLPP_OK ? user->gpu->settle(share->own) : status;
+    return status == MSCCLPP_OK ? user->gpu->settle(share->own_memory) : status;
 }
 
 /*
@@ -65,8 +65,8 @@ static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t
     for (rank = 0; rank < user->oob.size && status == MSCCLPP_OK; ++rank) {
         share->sizes[rank] = cards[rank].bytes;
         if (rank == user->oob.rank) {
-            share->bases[rank] = share->own;
-        } else if (cards[rank].bytes > 0 && mscclpp_user_is_near(user, rank)) {
+            share->bases[rank] = share->own_memory;
+        } else if (cards[rank].bytes > 0 && mscclpp_user_is_on_node(user, rank)) {
             status = mscclpp_mapping_get(user->gpu, user->device, &cards[rank].handle, user->mapping_limit,
                                          &share->mappings[rank]);
             if (status == MSCCLPP_OK) {
@@ -114,9 +114,9 @@ static void unmap(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 static void release_own(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
     if (share->is_allocated) {
-        user->gpu->device_free(user->device, share->own);
+        user->gpu->device_free(user->device, share->own_memory);
     }
-    share->own = NULL;
+    share->own_memory = NULL;
 }
 
 /*
@@ -128,8 +128,9 @@ static void release_own(const mscclpp_user_t *user, mscclpp_user_share_t *share)
  * Returns the first error of any rank, on all ranks. The rank that failed logs the reason, and the others log which
  * rank failed.
  */
-mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint64_t bytes, mscclpp_status_t own_status,
-                                           const char *what, mscclpp_user_share_t *share)
+mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own_memory, uint64_t bytes,
+                                           mscclpp_status_t own_status, const char *memory_name,
+                                           mscclpp_user_share_t *share)
 {
     const size_t ranks = (size_t)user->oob.size;
     card_t *cards = malloc(ranks * sizeof(*cards)), card;
@@ -139,17 +140,17 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
 
     memset(share, 0, sizeof(*share));
     memset(&card, 0, sizeof(card));
-    share->own = own;
+    share->own_memory = own_memory;
     share->bytes = bytes;
     share->bases = calloc(ranks, sizeof(*share->bases));
     share->sizes = calloc(ranks, sizeof(*share->sizes));
     share->mappings = calloc(ranks, sizeof(*share->mappings));
     if (own_status == MSCCLPP_OK && (share->bases == NULL || share->sizes == NULL || share->mappings == NULL)) {
-        mscclpp_error("%s: no memory for %s", user->oob.label, what);
+        mscclpp_error("%s: no memory for %s", user->oob.label, memory_name);
         own_status = MSCCLPP_ERR_NO_MEMORY;
     }
     if (own_status == MSCCLPP_OK) {
-        own_status = describe_memory(user, share, what, &card);
+        own_status = describe_memory(user, share, memory_name, &card);
     }
     card.status = own_status;
     /*
@@ -160,12 +161,12 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
     for (rank = 0; rank < user->oob.size && status == MSCCLPP_OK; ++rank) {
         status = (mscclpp_status_t)cards[rank].status;
         if (status != MSCCLPP_OK && rank != user->oob.rank) {
-            mscclpp_error("%s: %s: rank %d: %s", user->oob.label, what, rank, mscclpp_status_string(status));
+            mscclpp_error("%s: %s: rank %d: %s", user->oob.label, memory_name, rank, mscclpp_status_string(status));
         }
     }
     if (status == MSCCLPP_OK) {
         may_be_mapped = true;
-        status = mscclpp_user_agree(user, map_all(user, share, cards), what);
+        status = mscclpp_user_agree(user, map_all(user, share, cards), memory_name);
     }
     free(cards);
     if (status != MSCCLPP_OK) {
@@ -174,10 +175,10 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
          * After this vote all ranks have closed their mappings, so this rank's memory can be freed. If the vote fails,
          * the memory is never freed. If no rank has mapped memory yet, no vote is needed.
          */
-        if (!may_be_mapped || mscclpp_user_agree(user, MSCCLPP_OK, what) == MSCCLPP_OK) {
+        if (!may_be_mapped || mscclpp_user_agree(user, MSCCLPP_OK, memory_name) == MSCCLPP_OK) {
             release_own(user, share);
         } else {
-            share->own = NULL;
+            share->own_memory = NULL;
         }
     }
     return status;
@@ -198,5 +199,5 @@ mscclpp_status_t mscclpp_user_share_free(mscclpp_user_t *user, mscclpp_user_shar
 void mscclpp_user_share_drop(mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
     unmap(user, share);
-    share->own = NULL;
+    share->own_memory = NULL;
 }

@@ -11,14 +11,14 @@
 #include "mca/common/team/parts.h"
 #include "mca/common/user/internal.h"
 
-mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t own_status, const char *what)
+mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t own_status, const char *action)
 {
     mscclpp_vote_t vote;
     mscclpp_status_t status = mscclpp_vote(&user->oob, own_status, &vote);
 
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
         if (vote.culprit != user->oob.rank) {
-            mscclpp_error("%s: %s: rank %d: %s", user->oob.label, what, vote.culprit,
+            mscclpp_error("%s: %s: rank %d: %s", user->oob.label, action, vote.culprit,
                           mscclpp_status_string(vote.status));
         }
         status = vote.status;
@@ -150,9 +150,9 @@ mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_
 enum { REPORT_LATE, REPORT_MISUSE, REPORT_RANK, REPORT_OFFSET, REPORT_BYTES, REPORT_LIMIT };
 
 /* Reads a word that kernels have written. 0: kernels have not reported anything in this word. */
-static uint64_t report_word(const mscclpp_user_t *user, int word)
+static uint64_t report_word(const mscclpp_user_t *user, int word_index)
 {
-    return __atomic_load_n(&user->words->report[word], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&user->words->report[word_index], __ATOMIC_ACQUIRE);
 }
 
 /*

@@ -16,7 +16,7 @@ plant flush-before-its-end ports "$carry" "$carry" \
     '/mscclpp_status_t test_flushes\(mscclpp_proxy/,/^}/s/status != MSCCLPP_OK/status < 0/'
 plant flushed-relaxed ports "$carry" "$carry" 's/(channel->flushed, position), __ATOMIC_RELEASE/\1, __ATOMIC_RELAXED/'
 plant triggers-overtake ports "$carry" "$carry" \
-    '/carry_trigger\(mscclpp_proxy_t/,/^}/s/if \(channel->job_count > 0\)/if (channel->job_count > 1000)/'
+    '/take_trigger\(mscclpp_proxy_t/,/^}/s/if \(channel->job_count > 0\)/if (channel->job_count > 1000)/'
 plant put-done-twice ports "$carry" "$carry" 's/request->type &= ~\(uint32_t\)MSCCLPP_TRIGGER_DATA;//'
 plant signal-done-twice ports "$carry" "$carry" 's/request->type &= ~\(uint32_t\)MSCCLPP_TRIGGER_SIGNAL;//'
 plant put-with-signal-twice ports "$carry" "$carry" 's/request->type &= ~put_and_signal;//'

@@ -73,7 +73,7 @@ mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, c
     struct ompi_communicator_t *comm = module->comm;
     mscclpp_team_params_t params = {
         .config = &state->config,
-        .own = &state->own_config,
+        .user_config = &state->own_config,
         .rules = state->rules,
         .plans = state->plans,
         .gpu = state->gpu,
