@@ -81,8 +81,8 @@ int mscclpp_dev_twin_call(mscclpp_dev_twin_queue_t *queue, void (*function)(void
 /*
  * These functions record work in a graph, as CUDA captures a stream.
  *
- *   record         begins to record: whatever is put into the queue is not carried out. EBUSY if it records already.
- *   recorded       ends it, and sets *graph_p to the graph, which the caller has to destroy. EINVAL if nothing has been
+ *   begin_record   begins to record: whatever is put into the queue is not carried out. EBUSY if it records already.
+ *   end_record     ends it, and sets *graph_p to the graph, which the caller has to destroy. EINVAL if nothing has been
  *                  begun; *graph_p is then NULL.
  *   replay         puts a copy of all jobs into a queue. After an error, a part of them may be there.
  *   graph_destroy  frees a graph. NULL is allowed.
@@ -90,8 +90,8 @@ int mscclpp_dev_twin_call(mscclpp_dev_twin_queue_t *queue, void (*function)(void
  * All but the last return 0 or an errno value.
  */
 typedef struct mscclpp_dev_twin_graph mscclpp_dev_twin_graph_t;
-int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue);
-int mscclpp_dev_twin_recorded(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_graph_t **graph_p);
+int mscclpp_dev_twin_begin_record(mscclpp_dev_twin_queue_t *queue);
+int mscclpp_dev_twin_end_record(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_graph_t **graph_p);
 int mscclpp_dev_twin_replay(const mscclpp_dev_twin_graph_t *graph, mscclpp_dev_twin_queue_t *queue);
 void mscclpp_dev_twin_graph_destroy(mscclpp_dev_twin_graph_t *graph);
 
@@ -117,18 +117,18 @@ int mscclpp_dev_twin_append(mscclpp_dev_twin_graph_t *graph, const mscclpp_dev_t
  */
 int mscclpp_dev_twin_keep(mscclpp_dev_twin_queue_t *queue, void (*release)(void *object), void *object);
 
-/* Returns true between `record` and `recorded`. */
+/* Returns true between `begin_record` and `end_record`. */
 bool mscclpp_dev_twin_queue_is_recorded(mscclpp_dev_twin_queue_t *queue);
 
 /* Returns true if all launches and copies have ended. */
-bool mscclpp_dev_twin_queue_idle(mscclpp_dev_twin_queue_t *queue);
+bool mscclpp_dev_twin_queue_is_idle(mscclpp_dev_twin_queue_t *queue);
 
 /*
- * `end` returns a mark behind everything that is in the queue now. `passed` returns true if everything before a mark
- * has ended.
+ * `mark_end` returns a mark behind everything that is in the queue now. `has_passed` returns true if everything before
+ * a mark has ended.
  */
-uint64_t mscclpp_dev_twin_queue_end(mscclpp_dev_twin_queue_t *queue);
-bool mscclpp_dev_twin_queue_passed(mscclpp_dev_twin_queue_t *queue, uint64_t mark);
+uint64_t mscclpp_dev_twin_queue_mark_end(mscclpp_dev_twin_queue_t *queue);
+bool mscclpp_dev_twin_queue_has_passed(mscclpp_dev_twin_queue_t *queue, uint64_t mark);
 
 /* Sets a function that launches in this thread call while they wait. NULL: none. Other threads have their own. */
 void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *context);

@@ -33,8 +33,8 @@
 #include "device/launch/twin_queue.h"
 
 /*
- * The number of turns of a wait after which a thread yields its processor. A turn takes about 30 ns, and more in a
- * virtual machine. Where threads share processors, each turn delays the thread that is waited for.
+ * A thread's patience: the number of turns of a wait after which it yields its processor. A turn takes about 30 ns, and
+ * more in a virtual machine. Where threads share processors, each turn delays the thread that is waited for.
  */
 #define SHORT_PATIENCE 1u
 #define LONG_PATIENCE 2048u
@@ -164,9 +164,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
 }
 
 /*
- * Returns the number of turns that threads spin. Assumes that all ranks launch the same grid, on the processors that
- * this process may use. If every thread of every rank has its own processor, the event that a thread waits for comes
- * soon, and yielding might cost a time slice of another program. If threads share processors, the event may depend on a
+ * Returns the patience of a launch's threads. Assumes that all ranks launch the same grid, on the processors that this
+ * process may use. If every thread of every rank has its own processor, the event that a thread waits for comes soon,
+ * and yielding might cost a time slice of another program. If threads share processors, the event may depend on a
  * thread that needs this thread's processor.
  */
 static uint32_t find_patience(const mscclpp_dev_launch_t *launch)
@@ -176,9 +176,9 @@ static uint32_t find_patience(const mscclpp_dev_launch_t *launch)
     uint32_t processors = __atomic_load_n(&cached_processors, __ATOMIC_RELAXED);
 
     if (processors == 0) {
-        cpu_set_t set;
+        cpu_set_t allowed;
 
-        processors = sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+        processors = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? (uint32_t)CPU_COUNT(&allowed) : 1;
         __atomic_store_n(&cached_processors, processors, __ATOMIC_RELAXED);
     }
     return (uint64_t)common->nranks * launch->nblocks * launch->nthreads <= processors ? LONG_PATIENCE : SHORT_PATIENCE;
@@ -221,13 +221,13 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
 
 void mscclpp_dev_twin_free_job(job_t *job)
 {
-    job_t *part = job->body;
+    job_t *body_job = job->body;
 
-    while (part != NULL && part != job) {
-        job_t *next = part->next;
+    while (body_job != NULL && body_job != job) {
+        job_t *next = body_job->next;
 
-        mscclpp_dev_twin_free_job(part);
-        part = next;
+        mscclpp_dev_twin_free_job(body_job);
+        body_job = next;
     }
     if (job->keeper != NULL && __atomic_sub_fetch(&job->keeper->count, 1, __ATOMIC_ACQ_REL) == 0) {
         job->keeper->release(job->keeper->object);
@@ -259,10 +259,10 @@ static void end_first_job(mscclpp_dev_twin_queue_t *queue)
     job_t *job = queue->first;
 
     if (job->condition != NULL && __atomic_load_n(job->condition, __ATOMIC_ACQUIRE) != 0) {
-        job_t *part;
+        job_t *body_job;
 
-        for (part = job->body; part != NULL && part != job; part = part->next) {
-            rewind_job(part);
+        for (body_job = job->body; body_job != NULL && body_job != job; body_job = body_job->next) {
+            rewind_job(body_job);
         }
         rewind_job(job);
         queue->first = job->body != NULL ? job->body : job;
@@ -320,7 +320,7 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
-/* Starts no worker: `append` starts as many as each job needs. */
+/* Starts no worker: `append_job` starts as many as each job needs. */
 int mscclpp_dev_twin_queue_create(mscclpp_dev_twin_queue_t **queue_p)
 {
     mscclpp_dev_twin_queue_t *queue = calloc(1, sizeof(*queue));
@@ -400,7 +400,7 @@ static int ensure_workers(mscclpp_dev_twin_queue_t *queue, uint32_t count)
  * Puts a job at the end of the queue, which owns it then, or of the graph that is being recorded. Returns 0, or the
  * errno value of starting workers; the caller then still owns the job. Called with the lock held.
  */
-static int append(mscclpp_dev_twin_queue_t *queue, job_t *job)
+static int append_job(mscclpp_dev_twin_queue_t *queue, job_t *job)
 {
     int error;
 
@@ -464,7 +464,7 @@ int mscclpp_dev_twin_queue_job(mscclpp_dev_twin_queue_t *queue, job_t *job)
         return ENOMEM;
     }
     pthread_mutex_lock(&queue->lock);
-    error = append(queue, job);
+    error = append_job(queue, job);
     pthread_mutex_unlock(&queue->lock);
     if (error != 0) {
         mscclpp_dev_twin_free_job(job);
@@ -529,17 +529,17 @@ void mscclpp_dev_twin_queue_set_apart(mscclpp_dev_twin_queue_t *queue)
     queue->is_apart = true;
 }
 
-bool mscclpp_dev_twin_queue_idle(mscclpp_dev_twin_queue_t *queue)
+bool mscclpp_dev_twin_queue_is_idle(mscclpp_dev_twin_queue_t *queue)
 {
-    bool idle;
+    bool is_idle;
 
     pthread_mutex_lock(&queue->lock);
-    idle = queue->first == NULL && !queue->runs_inline;
+    is_idle = queue->first == NULL && !queue->runs_inline;
     pthread_mutex_unlock(&queue->lock);
-    return idle;
+    return is_idle;
 }
 
-uint64_t mscclpp_dev_twin_queue_end(mscclpp_dev_twin_queue_t *queue)
+uint64_t mscclpp_dev_twin_queue_mark_end(mscclpp_dev_twin_queue_t *queue)
 {
     uint64_t mark;
 
@@ -549,12 +549,12 @@ uint64_t mscclpp_dev_twin_queue_end(mscclpp_dev_twin_queue_t *queue)
     return mark;
 }
 
-bool mscclpp_dev_twin_queue_passed(mscclpp_dev_twin_queue_t *queue, uint64_t mark)
+bool mscclpp_dev_twin_queue_has_passed(mscclpp_dev_twin_queue_t *queue, uint64_t mark)
 {
-    bool passed;
+    bool has_passed;
 
     pthread_mutex_lock(&queue->lock);
-    passed = queue->ended >= mark;
+    has_passed = queue->ended >= mark;
     pthread_mutex_unlock(&queue->lock);
-    return passed;
+    return has_passed;
 }

@@ -7,7 +7,7 @@
 
 typedef mscclpp_dev_twin_job_t job_t;
 
-int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue)
+int mscclpp_dev_twin_begin_record(mscclpp_dev_twin_queue_t *queue)
 {
     mscclpp_dev_twin_graph_t *graph = calloc(1, sizeof(*graph));
     int error = 0;
@@ -29,7 +29,7 @@ int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue)
     return error;
 }
 
-int mscclpp_dev_twin_recorded(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_graph_t **graph_p)
+int mscclpp_dev_twin_end_record(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_graph_t **graph_p)
 {
     pthread_mutex_lock(&queue->lock);
     *graph_p = queue->graph;
@@ -70,24 +70,24 @@ static bool copy_body(job_t *loop, const job_t *first, const job_t *end)
  */
 static job_t *copy_job(const job_t *job)
 {
-    job_t *copy = mscclpp_dev_twin_new_job(&job->launch);
+    job_t *copied = mscclpp_dev_twin_new_job(&job->launch);
 
-    if (copy == NULL) {
+    if (copied == NULL) {
         return NULL;
     }
-    copy->copy = job->copy;
-    copy->function = job->function;
-    copy->argument = job->argument;
-    copy->condition = job->condition;
-    copy->keeper = job->keeper;
-    if (copy->keeper != NULL) {
-        (void)__atomic_add_fetch(&copy->keeper->count, 1, __ATOMIC_RELAXED);
+    copied->copy = job->copy;
+    copied->function = job->function;
+    copied->argument = job->argument;
+    copied->condition = job->condition;
+    copied->keeper = job->keeper;
+    if (copied->keeper != NULL) {
+        (void)__atomic_add_fetch(&copied->keeper->count, 1, __ATOMIC_RELAXED);
     }
-    if (job->body != NULL && !copy_body(copy, job->body, job)) {
-        mscclpp_dev_twin_free_job(copy);
+    if (job->body != NULL && !copy_body(copied, job->body, job)) {
+        mscclpp_dev_twin_free_job(copied);
         return NULL;
     }
-    return copy;
+    return copied;
 }
 
 int mscclpp_dev_twin_replay(const mscclpp_dev_twin_graph_t *graph, mscclpp_dev_twin_queue_t *queue)
@@ -142,7 +142,7 @@ int mscclpp_dev_twin_keep(mscclpp_dev_twin_queue_t *queue, void (*release)(void 
     }
     *keeper = (mscclpp_dev_twin_keeper_t){.count = 1, .release = release, .object = object};
     pthread_mutex_lock(&queue->lock);
-    /* Finds the job that was recorded last, which is to keep the object alive. */
+    /* The job that was recorded last keeps the object alive. */
     for (job_t *job = queue->graph != NULL ? queue->graph->first : NULL; job != NULL; job = job->next) {
         last = job;
     }

@@ -13,8 +13,8 @@
 #ifndef __CUDACC__ /* threads of a GPU have no such blocks */
 /* Memory shared by the threads of a block. */
 typedef struct {
-    mscclpp_dev_twin_block_t meeting;
-    mscclpp_dev_twin_block_t cluster_meeting; /* the first block's is for all blocks */
+    mscclpp_dev_twin_barrier_t meeting;
+    mscclpp_dev_twin_barrier_t cluster_meeting; /* the first block's is for all blocks */
     mscclpp_dev_linger_block_t linger;
 } mscclpp_dev_twin_shared_t;
 

@@ -55,10 +55,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Marks the thread as failed if an earlier operation gave up. This comes before the thread sends anything. The operands
- * may be results of the failed operation, and peers would take this operation's packets for those that were never sent.
- * The operation may have been in the stream already when the earlier one failed. A lingering kernel checks only once,
- * before its first operation.
+ * Marks the thread as failed if an earlier operation gave up. Called before the thread sends anything: the operands may
+ * be results of the failed operation, and peers would take this operation's packets for those that were never sent. The
+ * host cannot check this, because the operation may have been in the stream already when the earlier one failed. A
+ * lingering kernel checks only once, before its first operation.
  */
 MSCCLPP_DEV void mscclpp_dev_recall_failure(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -110,14 +110,14 @@ MSCCLPP_DEV void mscclpp_dev_gate(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     /* The packet area and, if there is one, the LL128 area. */
-    const uint64_t words = (args->bulk_offset - MSCCLPP_DEV_PACKET_OFFSET) / sizeof(uint64_t);
+    const uint64_t word_count = (args->bulk_offset - MSCCLPP_DEV_PACKET_OFFSET) / sizeof(uint64_t);
     const uint64_t barriers_before = args->state->barrier[ctx->block];
-    uint64_t *word = (uint64_t *)(void *)(args->scratch[args->rank] + MSCCLPP_DEV_PACKET_OFFSET);
+    uint64_t *words = (uint64_t *)(void *)(args->scratch[args->rank] + MSCCLPP_DEV_PACKET_OFFSET);
     uint64_t i;
 
     mscclpp_dev_barrier(ctx, args, barriers_before + 1);
-    for (i = ctx->block * ctx->nthreads + ctx->tid; i < words && !ctx->failed; i += ctx->nblocks * ctx->nthreads) {
-        mscclpp_dev_st_relaxed_sys_u64(&word[i], 0);
+    for (i = ctx->block * ctx->nthreads + ctx->tid; i < word_count && !ctx->failed; i += ctx->nblocks * ctx->nthreads) {
+        mscclpp_dev_st_relaxed_sys_u64(&words[i], 0);
     }
     mscclpp_dev_gate(ctx, args);
     mscclpp_dev_barrier(ctx, args, barriers_before + 2);
@@ -183,8 +183,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscc
 
 /*
  * Reports to the host that the block has ended its operation: stores `launches`, the number of operations that have
- * ended, in the block's word of the mailbox. Called by one thread, after the block has synchronised. Which earlier
- * stores this store waits for depends on who must see the results at that time (mscclpp_dev_release_t).
+ * ended, in the block's word of the mailbox. Called by one thread, after the block has synchronised. args->release says
+ * who must see the results by then, and so which earlier stores this store waits for.
  */
 MSCCLPP_DEV void mscclpp_dev_report_end(const mscclpp_dev_args_t *args, uint32_t block, uint64_t launches)
 {
@@ -239,7 +239,7 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     const bool is_rung = ctx->lingers && args->rung != 0;
     mscclpp_dev_state_t *state = args->state;
     mscclpp_dev_progress_t after;
-    mscclpp_dev_ctx_t self = *ctx;
+    mscclpp_dev_ctx_t current_ctx = *ctx;
     bool was_alone = true;
 
     after.launches = launches + 1;
@@ -247,15 +247,15 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     after.reserved = 0;
     if (ctx->lingers) {
         /* Read again, so that the caller need not keep the block's number in a register. */
-        mscclpp_dev_ctx_renew(&self);
-        self.nblocks = ctx->nblocks;
+        mscclpp_dev_ctx_renew(&current_ctx);
+        current_ctx.nblocks = ctx->nblocks;
     }
-    if (args->epoch_limit != 0 && self.tid == 0) {
-        was_alone = mscclpp_dev_exit(&self, args);
+    if (args->epoch_limit != 0 && current_ctx.tid == 0) {
+        was_alone = mscclpp_dev_exit(&current_ctx, args);
     }
-    mscclpp_dev_advance_others(&self, state, is_rung, after);
+    mscclpp_dev_advance_others(&current_ctx, state, is_rung, after);
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-    if (self.tid != 0) {
+    if (current_ctx.tid != 0) {
         return;
     }
     if (!was_alone) {
@@ -263,15 +263,15 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
         mscclpp_dev_st_relaxed_sys_u64(&state->failed, 1);
     }
     if (barriers_before != barriers) {
-        state->barrier[self.block] = barriers;
+        state->barrier[current_ctx.block] = barriers;
     }
     if (ctx->failed) {
         mscclpp_dev_st_relaxed_sys_u64(&state->failed, 1);
     }
-    if (!is_rung || self.block == 0) {
-        state->progress[self.block] = after;
+    if (!is_rung || current_ctx.block == 0) {
+        state->progress[current_ctx.block] = after;
     }
-    mscclpp_dev_report_end(args, self.block, launches + 1);
+    mscclpp_dev_report_end(args, current_ctx.block, launches + 1);
 }
 
 /* Ends an operation that has passed no barriers. The contract is that of mscclpp_dev_finish. */

@@ -10,8 +10,8 @@
 
 /* The combination of a unit's operands so far. */
 typedef struct {
-    mscclpp_dev_vec_t v;
-    float f[8]; /* elements of 16-bit types, widened */
+    mscclpp_dev_vec_t unit; /* of types that are not widened */
+    float floats[8];        /* elements of 16-bit types, widened */
 } mscclpp_dev_acc_t;
 
 /* MPI's pairs for MINLOC and MAXLOC, and complex numbers. */
@@ -54,7 +54,7 @@ typedef struct {
 
 /* A unit as elements of each type. Both compilers allow reading a member other than the one written last. */
 typedef union {
-    mscclpp_dev_vec_t v;
+    mscclpp_dev_vec_t unit;
     int8_t i8[16];
     uint8_t u8[16];
     int16_t i16[8];
@@ -184,8 +184,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev
 {
     mscclpp_dev_elements_t a, b;
 
-    a.v = first;
-    b.v = second;
+    a.unit = first;
+    b.unit = second;
     if (op == MSCCLPP_OP_SUM && (dtype == MSCCLPP_DTYPE_INT8 || dtype == MSCCLPP_DTYPE_UINT8)) {
         /*
          * Adds four bytes at once. First adds them without their top bits, so that no sum carries into the next byte,
@@ -197,9 +197,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev
         for (i = 0; i < 4; ++i) {
             uint32_t x = first.w[i], y = second.w[i];
 
-            a.v.w[i] = ((x & 0x7f7f7f7fu) + (y & 0x7f7f7f7fu)) ^ ((x ^ y) & 0x80808080u);
+            a.unit.w[i] = ((x & 0x7f7f7f7fu) + (y & 0x7f7f7f7fu)) ^ ((x ^ y) & 0x80808080u);
         }
-        return a.v;
+        return a.unit;
     }
     switch (dtype) {
     case MSCCLPP_DTYPE_INT8:
@@ -247,7 +247,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev
     default:
         break;
     }
-    return a.v;
+    return a.unit;
 }
 
 /* Calls mscclpp_dev_combine. It is one copy, not inlined, for all kernels that learn type and operation at run time. */
@@ -293,10 +293,10 @@ MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, m
     if (mscclpp_dev_is_float16(dtype)) {
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < 8; ++i) {
-            acc->f[i] = mscclpp_dev_widen(dtype, value.w[i / 2], i % 2);
+            acc->floats[i] = mscclpp_dev_widen(dtype, value.w[i / 2], i % 2);
         }
     } else {
-        acc->v = value;
+        acc->unit = value;
     }
 }
 
@@ -312,12 +312,13 @@ MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, in
     if (mscclpp_dev_is_float16(dtype)) {
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < 8; ++i) {
-            acc->f[i] = mscclpp_dev_combine_f32(op, acc->f[i], mscclpp_dev_widen(dtype, value.w[i / 2], i % 2));
+            acc->floats[i] =
+                mscclpp_dev_combine_f32(op, acc->floats[i], mscclpp_dev_widen(dtype, value.w[i / 2], i % 2));
         }
     } else if (hot) {
-        acc->v = mscclpp_dev_combine(dtype, op, acc->v, value);
+        acc->unit = mscclpp_dev_combine(dtype, op, acc->unit, value);
     } else {
-        acc->v = mscclpp_dev_combine_any(dtype, op, acc->v, value);
+        acc->unit = mscclpp_dev_combine_any(dtype, op, acc->unit, value);
     }
 }
 
@@ -328,18 +329,18 @@ MSCCLPP_DEV_SHARED mscclpp_dev_vec_t mscclpp_dev_acc_get(const mscclpp_dev_acc_t
     int i;
 
     if (!mscclpp_dev_is_float16(dtype)) {
-        return acc->v;
+        return acc->unit;
     }
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < 4; ++i) {
         uint16_t low, high;
 
         if (dtype == MSCCLPP_DTYPE_FLOAT16) {
-            low = mscclpp_dev_f32_to_f16(acc->f[2 * i]);
-            high = mscclpp_dev_f32_to_f16(acc->f[2 * i + 1]);
+            low = mscclpp_dev_f32_to_f16(acc->floats[2 * i]);
+            high = mscclpp_dev_f32_to_f16(acc->floats[2 * i + 1]);
         } else {
-            low = mscclpp_dev_f32_to_bf16(acc->f[2 * i]);
-            high = mscclpp_dev_f32_to_bf16(acc->f[2 * i + 1]);
+            low = mscclpp_dev_f32_to_bf16(acc->floats[2 * i]);
+            high = mscclpp_dev_f32_to_bf16(acc->floats[2 * i + 1]);
         }
         value.w[i] = (uint32_t)high << 16 | low;
     }

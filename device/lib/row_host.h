@@ -131,7 +131,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_row_begin(const mscclpp_dev_ctx_t *ctx, uint64_
 }
 
 /* Returns how many bytes of a buffer of `bytes` bytes are in the `count` units from unit `index` on. */
-MSCCLPP_DEV uint64_t mscclpp_dev_row_bytes(uint64_t index, uint64_t count, uint64_t bytes)
+MSCCLPP_DEV uint64_t mscclpp_dev_row_count_bytes(uint64_t index, uint64_t count, uint64_t bytes)
 {
     const uint64_t offset = index * MSCCLPP_DEV_UNIT;
     const uint64_t bytes_left = offset < bytes ? bytes - offset : 0;
@@ -146,14 +146,16 @@ MSCCLPP_DEV uint64_t mscclpp_dev_row_bytes(uint64_t index, uint64_t count, uint6
 MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, const void *buffer, uint64_t index,
                                       uint64_t count, uint64_t bytes)
 {
-    const uint64_t first = mscclpp_dev_row_begin(ctx, count, ctx->tid);
-    const uint64_t size = (mscclpp_dev_row_begin(ctx, count, ctx->tid + 1) - first) * MSCCLPP_DEV_UNIT;
-    const uint64_t present = mscclpp_dev_row_bytes(index + first, size / MSCCLPP_DEV_UNIT, bytes);
+    const uint64_t first_unit = mscclpp_dev_row_begin(ctx, count, ctx->tid);
+    const uint64_t part_bytes = (mscclpp_dev_row_begin(ctx, count, ctx->tid + 1) - first_unit) * MSCCLPP_DEV_UNIT;
+    const uint64_t present_bytes =
+        mscclpp_dev_row_count_bytes(index + first_unit, part_bytes / MSCCLPP_DEV_UNIT, bytes);
 
-    if (present != 0) {
-        memcpy(to + first * MSCCLPP_DEV_UNIT, (const char *)buffer + (index + first) * MSCCLPP_DEV_UNIT, present);
+    if (present_bytes != 0) {
+        memcpy(to + first_unit * MSCCLPP_DEV_UNIT, (const char *)buffer + (index + first_unit) * MSCCLPP_DEV_UNIT,
+               present_bytes);
     }
-    memset(to + first * MSCCLPP_DEV_UNIT + present, 0, size - present);
+    memset(to + first_unit * MSCCLPP_DEV_UNIT + present_bytes, 0, part_bytes - present_bytes);
 }
 
 /*
@@ -163,17 +165,18 @@ MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, co
 MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffer, uint64_t index, uint64_t count,
                                        uint64_t bytes, const char *from, uint32_t mask)
 {
-    const uint64_t first = mscclpp_dev_row_begin(ctx, count, ctx->tid);
-    const uint64_t end = mscclpp_dev_row_begin(ctx, count, ctx->tid + 1);
-    const uint64_t present = mscclpp_dev_row_bytes(index + first, end - first, bytes);
+    const uint64_t first_unit = mscclpp_dev_row_begin(ctx, count, ctx->tid);
+    const uint64_t end_unit = mscclpp_dev_row_begin(ctx, count, ctx->tid + 1);
+    const uint64_t present_bytes = mscclpp_dev_row_count_bytes(index + first_unit, end_unit - first_unit, bytes);
     uint64_t unit;
 
     if (mask != MSCCLPP_DEV_WHOLE_UNIT) {
-        for (unit = first; unit < end; ++unit) {
+        for (unit = first_unit; unit < end_unit; ++unit) {
             mscclpp_dev_st_unit(buffer, index + unit, bytes, mscclpp_dev_ld_vec(from + unit * MSCCLPP_DEV_UNIT), mask);
         }
-    } else if (present != 0) {
-        memcpy((char *)buffer + (index + first) * MSCCLPP_DEV_UNIT, from + first * MSCCLPP_DEV_UNIT, present);
+    } else if (present_bytes != 0) {
+        memcpy((char *)buffer + (index + first_unit) * MSCCLPP_DEV_UNIT, from + first_unit * MSCCLPP_DEV_UNIT,
+               present_bytes);
     }
 }
 
@@ -185,7 +188,7 @@ MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffe
 MSCCLPP_DEV bool mscclpp_dev_row_combine(const mscclpp_dev_ctx_t *ctx, int dtype, int op, uint32_t nranks,
                                          const char *const *in, char *const *out, uint64_t count)
 {
-    const uint64_t end = mscclpp_dev_row_begin(ctx, count, ctx->tid + 1);
+    const uint64_t end_unit = mscclpp_dev_row_begin(ctx, count, ctx->tid + 1);
     mscclpp_dev_vec_t acc[MSCCLPP_DEV_ROW_UNITS];
     uint64_t unit, units;
     uint32_t rank;
@@ -193,8 +196,8 @@ MSCCLPP_DEV bool mscclpp_dev_row_combine(const mscclpp_dev_ctx_t *ctx, int dtype
     if (!mscclpp_dev_row_is_known(dtype, op)) {
         return false;
     }
-    for (unit = mscclpp_dev_row_begin(ctx, count, ctx->tid); unit < end; unit += units) {
-        units = end - unit < MSCCLPP_DEV_ROW_UNITS ? end - unit : MSCCLPP_DEV_ROW_UNITS;
+    for (unit = mscclpp_dev_row_begin(ctx, count, ctx->tid); unit < end_unit; unit += units) {
+        units = end_unit - unit < MSCCLPP_DEV_ROW_UNITS ? end_unit - unit : MSCCLPP_DEV_ROW_UNITS;
         memcpy(acc, in[0] + unit * MSCCLPP_DEV_UNIT, units * MSCCLPP_DEV_UNIT);
         for (rank = 1; rank < nranks; ++rank) {
             (void)mscclpp_dev_row_add(dtype, op, acc, in[rank] + unit * MSCCLPP_DEV_UNIT, units);

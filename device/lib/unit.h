@@ -5,6 +5,7 @@
 #include "device/types/launch.h"
 #include "device/shim/shim.h"
 
+/* Returns the number of units that `bytes` bytes take. The last unit may be cut off. */
 MSCCLPP_DEV uint64_t mscclpp_dev_units(uint64_t bytes)
 {
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
@@ -136,7 +137,7 @@ MSCCLPP_DEV void mscclpp_dev_st_part(unsigned char *to, mscclpp_dev_vec_t value,
     }
 }
 
-/* Out of line: most units need no access by parts, whose code would make every caller large. */
+/* The two functions above, out of line: few units need them, and their code would make every caller large. */
 MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_ld_part_outlined(const unsigned char *from, uint32_t size)
 {
     return mscclpp_dev_ld_part(from, size);

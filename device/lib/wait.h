@@ -73,7 +73,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_check_outlined(const mscclpp_dev_args_
 MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                           mscclpp_dev_wait_t *wait, uint32_t peer, bool is_outlined)
 {
-    uint64_t now;
+    uint64_t now_ns;
 
     if (ctx->failed) {
         return false;
@@ -84,16 +84,16 @@ MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_
         wait->turns % MSCCLPP_DEV_WAIT_TURNS != mscclpp_dev_wait_check_turn(ctx)) {
         return true;
     }
-    now = mscclpp_dev_now_ns();
+    now_ns = mscclpp_dev_now_ns();
     if (wait->since_ns == 0) {
-        wait->since_ns = now;
+        wait->since_ns = now_ns;
     }
-    ctx->failed = is_outlined ? !mscclpp_dev_wait_check_outlined(args, now - wait->since_ns, peer)
-                              : !mscclpp_dev_wait_check(args, now - wait->since_ns, peer);
+    ctx->failed = is_outlined ? !mscclpp_dev_wait_check_outlined(args, now_ns - wait->since_ns, peer)
+                              : !mscclpp_dev_wait_check(args, now_ns - wait->since_ns, peer);
     return !ctx->failed;
 }
 
-/* Takes a turn with a check that is not inlined, as nearly all callers want it. */
+/* Takes one turn of a wait for `peer`, as mscclpp_dev_wait_turn_by does, with a check that is not inlined. */
 MSCCLPP_DEV bool mscclpp_dev_wait_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, mscclpp_dev_wait_t *wait,
                                        uint32_t peer)
 {

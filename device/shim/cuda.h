@@ -55,49 +55,49 @@ MSCCLPP_DEV void mscclpp_dev_ctx_renew(mscclpp_dev_ctx_t *ctx)
                  : "=r"(ctx->tid), "=r"(ctx->nthreads), "=r"(ctx->block), "=r"(ctx->nblocks));
 }
 
-MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_sys_u32(const uint32_t *p)
+MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_sys_u32(const uint32_t *address)
 {
     uint32_t value;
 
-    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
     return value;
 }
 
 /* Loads a word of the memory that the threads of a block share. */
-MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_block_u32(const uint32_t *p)
+MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_block_u32(const uint32_t *address)
 {
-    return *(const volatile uint32_t *)p;
+    return *(const volatile uint32_t *)address;
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_relaxed_block_u32(uint32_t *p, uint32_t value)
+MSCCLPP_DEV void mscclpp_dev_st_relaxed_block_u32(uint32_t *address, uint32_t value)
 {
-    *(volatile uint32_t *)p = value;
+    *(volatile uint32_t *)address = value;
 }
 
-MSCCLPP_DEV uint64_t mscclpp_dev_ld_relaxed_sys_u64(const uint64_t *p)
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_relaxed_sys_u64(const uint64_t *address)
 {
     uint64_t value;
 
-    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
     return value;
 }
 
-MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_sys_u64(const uint64_t *p)
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_sys_u64(const uint64_t *address)
 {
     uint64_t value;
 
-    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
     return value;
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_relaxed_sys_u64(uint64_t *p, uint64_t value)
+MSCCLPP_DEV void mscclpp_dev_st_relaxed_sys_u64(uint64_t *address, uint64_t value)
 {
-    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_release_sys_u64(uint64_t *p, uint64_t value)
+MSCCLPP_DEV void mscclpp_dev_st_release_sys_u64(uint64_t *address, uint64_t value)
 {
-    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
 }
 
 /*
@@ -105,16 +105,16 @@ MSCCLPP_DEV void mscclpp_dev_st_release_sys_u64(uint64_t *p, uint64_t value)
  * read the contents of its second-level cache, and a release to this device brings the results there. A release to the
  * system would also wait for data on their way to the peers, which the host does not ask about.
  */
-MSCCLPP_DEV void mscclpp_dev_st_release_home_u64(uint64_t *p, uint64_t value)
+MSCCLPP_DEV void mscclpp_dev_st_release_home_u64(uint64_t *address, uint64_t value)
 {
-    asm volatile("fence.acq_rel.gpu;\n\tst.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+    asm volatile("fence.acq_rel.gpu;\n\tst.relaxed.sys.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
 }
 
-MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *address)
 {
     uint64_t value;
 
-    asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
+    asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
     return value;
 }
 
@@ -123,45 +123,46 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
  * the words. So a relaxed store is enough for all readers of this device to see the data. It need not wait for anything
  * of the caller's own, and the reader's acquire drops its stale cache lines.
  */
-MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
+MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *address, uint64_t value)
 {
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
 }
 
 /*
- * Stores a word of another block of the cluster. `p` is in the caller's shared memory; the word at the same offset in
- * the shared memory of `block` is written. Before compute capability 9.0 there are no clusters, and nothing is stored.
+ * Stores a word of another block of the cluster. `address` is in the caller's shared memory; the word at the same
+ * offset in the shared memory of `block` is written. Before compute capability 9.0 there are no clusters, and nothing
+ * is stored.
  */
-MSCCLPP_DEV void mscclpp_dev_st_relay_cluster_u64(const mscclpp_dev_ctx_t *ctx, uint64_t *p, uint32_t block,
+MSCCLPP_DEV void mscclpp_dev_st_relay_cluster_u64(const mscclpp_dev_ctx_t *ctx, uint64_t *address, uint32_t block,
                                                   uint64_t value)
 {
     (void)ctx;
 #if __CUDA_ARCH__ >= 900
     asm volatile(
         "{\n\t.reg .u32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
-        "st.relaxed.cluster.shared::cluster.u64 [there], %2;\n\t}" ::"r"((uint32_t)__cvta_generic_to_shared(p)),
+        "st.relaxed.cluster.shared::cluster.u64 [there], %2;\n\t}" ::"r"((uint32_t)__cvta_generic_to_shared(address)),
         "r"(block), "l"(value)
         : "memory");
 #else
-    (void)p;
+    (void)address;
     (void)block;
     (void)value;
 #endif
 }
 
 /* Loads a word of the calling block's own memory, which another block may have written. */
-MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_cluster_u64(const uint64_t *p)
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_cluster_u64(const uint64_t *address)
 {
 #if __CUDA_ARCH__ >= 900
     uint64_t value;
 
     asm volatile("ld.acquire.cluster.shared::cta.u64 %0, [%1];"
                  : "=l"(value)
-                 : "r"((uint32_t)__cvta_generic_to_shared(p))
+                 : "r"((uint32_t)__cvta_generic_to_shared(address))
                  : "memory");
     return value;
 #else
-    return *(const volatile uint64_t *)p;
+    return *(const volatile uint64_t *)address;
 #endif
 }
 
@@ -187,34 +188,40 @@ MSCCLPP_DEV void mscclpp_dev_cluster_sync(mscclpp_dev_ctx_t *ctx)
 #endif
 }
 
-MSCCLPP_DEV void mscclpp_dev_red_release_sys_add_u64(uint64_t *p, uint64_t value)
+MSCCLPP_DEV void mscclpp_dev_red_release_sys_add_u64(uint64_t *address, uint64_t value)
 {
-    asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+    asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
 }
 
-MSCCLPP_DEV uint64_t mscclpp_dev_atom_relaxed_gpu_add_u64(uint64_t *p, uint64_t value)
+MSCCLPP_DEV uint64_t mscclpp_dev_atom_relaxed_gpu_add_u64(uint64_t *address, uint64_t value)
 {
-    uint64_t old;
+    uint64_t old_value;
 
-    asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(value) : "memory");
-    return old;
+    asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;"
+                 : "=l"(old_value)
+                 : "l"(address), "l"(value)
+                 : "memory");
+    return old_value;
 }
 
-MSCCLPP_DEV uint32_t mscclpp_dev_atom_acq_rel_gpu_add_u32(uint32_t *p, uint32_t value)
+MSCCLPP_DEV uint32_t mscclpp_dev_atom_acq_rel_gpu_add_u32(uint32_t *address, uint32_t value)
 {
-    uint32_t old;
+    uint32_t old_value;
 
-    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(value) : "memory");
-    return old;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+                 : "=r"(old_value)
+                 : "l"(address), "r"(value)
+                 : "memory");
+    return old_value;
 }
 
 /*
  * Loads a unit from an address that is a multiple of 16. A plain load, not volatile asm, so that the compiler may
  * overlap the loads of several units.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_vec(const void *p)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_vec(const void *address)
 {
-    uint4 loaded = *(const uint4 *)p;
+    uint4 loaded = *(const uint4 *)address;
     mscclpp_dev_vec_t value;
 
     value.w[0] = loaded.x;
@@ -224,9 +231,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_vec(const void *p)
     return value;
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_vec(void *p, mscclpp_dev_vec_t value)
+MSCCLPP_DEV void mscclpp_dev_st_vec(void *address, mscclpp_dev_vec_t value)
 {
-    *(uint4 *)p = make_uint4(value.w[0], value.w[1], value.w[2], value.w[3]);
+    *(uint4 *)address = make_uint4(value.w[0], value.w[1], value.w[2], value.w[3]);
 }
 
 MSCCLPP_DEV void mscclpp_dev_fence_acq_rel_sys(void)
@@ -239,34 +246,37 @@ MSCCLPP_DEV void mscclpp_dev_fence_acq_rel_sys(void)
  * load returns true if the packet has the flag, else the data are arbitrary. Relaxed order is enough, because the data
  * are in the same vector as the flags that are tested.
  */
-MSCCLPP_DEV void mscclpp_dev_st_packet8(void *p, uint32_t data, uint32_t flag)
+MSCCLPP_DEV void mscclpp_dev_st_packet8(void *address, uint32_t data, uint32_t flag)
 {
-    asm volatile("st.relaxed.sys.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(data), "r"(flag) : "memory");
+    asm volatile("st.relaxed.sys.global.v2.u32 [%0], {%1, %2};" ::"l"(address), "r"(data), "r"(flag) : "memory");
 }
 
-MSCCLPP_DEV bool mscclpp_dev_ld_packet8(const void *p, uint32_t flag, uint32_t *data)
+MSCCLPP_DEV bool mscclpp_dev_ld_packet8(const void *address, uint32_t flag, uint32_t *data)
 {
     uint32_t word, word_flag;
 
-    asm volatile("ld.relaxed.sys.global.v2.u32 {%0, %1}, [%2];" : "=r"(word), "=r"(word_flag) : "l"(p) : "memory");
+    asm volatile("ld.relaxed.sys.global.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(word), "=r"(word_flag)
+                 : "l"(address)
+                 : "memory");
     *data = word;
     return word_flag == flag;
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_packet16(void *p, uint32_t data0, uint32_t data1, uint32_t flag)
+MSCCLPP_DEV void mscclpp_dev_st_packet16(void *address, uint32_t data0, uint32_t data1, uint32_t flag)
 {
-    asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(data0), "r"(flag), "r"(data1),
-                 "r"(flag)
+    asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(data0), "r"(flag),
+                 "r"(data1), "r"(flag)
                  : "memory");
 }
 
-MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t *data0, uint32_t *data1)
+MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *address, uint32_t flag, uint32_t *data0, uint32_t *data1)
 {
     uint32_t word_0, flag_0, word_1, flag_1;
 
     asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(word_0), "=r"(flag_0), "=r"(word_1), "=r"(flag_1)
-                 : "l"(p)
+                 : "l"(address)
                  : "memory");
     *data0 = word_0;
     *data1 = word_1;
@@ -308,10 +318,10 @@ MSCCLPP_DEV double mscclpp_dev_mul_f64(double x, double y)
 
 MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)
 {
-    uint64_t now;
+    uint64_t now_ns;
 
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    return now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now_ns));
+    return now_ns;
 }
 
 MSCCLPP_DEV void mscclpp_dev_block_sync(mscclpp_dev_ctx_t *ctx)

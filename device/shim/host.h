@@ -16,7 +16,7 @@
 #define MSCCLPP_DEV_ROLLED
 
 /*
- * Type and operation are looked up at run time, because compiling a kernel for each would save little and take minutes.
+ * Kernels look up type and operation at run time. Compiling a kernel for each would save little and take minutes.
  */
 #define MSCCLPP_DEV_FOLDS false
 
@@ -49,27 +49,27 @@ typedef struct {
 typedef uint32_t __attribute__((may_alias)) mscclpp_dev_word_t;
 typedef uint16_t __attribute__((may_alias)) mscclpp_dev_half_t;
 
-/* A barrier of threads: of one block, or of a cluster. It is zeroed at first. */
+/* A barrier of threads: those of one block, or of a cluster. It is zeroed at first. */
 typedef struct {
     uint32_t arrived;    /* number of threads that have arrived in this generation */
     uint32_t generation; /* number of times that all threads have met */
-    uint32_t any[2];     /* combined flags, by the generation's parity */
-} mscclpp_dev_twin_block_t;
+    uint32_t flags[2];   /* 1: a thread has passed a true flag; by the generation's parity */
+} mscclpp_dev_twin_barrier_t;
 
 typedef struct {
     uint32_t tid;      /* number of this thread in its block */
     uint32_t nthreads; /* number of threads in the block */
     uint32_t block;
     uint32_t nblocks;
-    bool failed;                       /* a wait or an earlier operation failed; this thread sends nothing more */
-    bool lingers;                      /* it executes an operation of a lingering kernel */
-    uint32_t turns;                    /* of waits, since the thread last yielded */
-    uint32_t patience;                 /* turns of a wait after which the thread yields its processor */
-    mscclpp_dev_twin_block_t *meeting; /* barrier of the block's threads */
-    uint32_t cluster;                  /* blocks that form a cluster; 1: none do */
-    uint32_t block_size;               /* bytes from a block's memory to the next one's */
-    mscclpp_dev_twin_block_t *cluster_meeting; /* barrier of all threads of the cluster */
-    void (*progress)(void *context);           /* NULL, or called in waits that run in an application's thread */
+    bool failed;                         /* a wait or an earlier operation failed; this thread sends nothing more */
+    bool lingers;                        /* it executes an operation of a lingering kernel */
+    uint32_t turns;                      /* of waits, since the thread last yielded */
+    uint32_t patience;                   /* turns of a wait after which the thread yields its processor */
+    mscclpp_dev_twin_barrier_t *meeting; /* barrier of the block's threads */
+    uint32_t cluster;                    /* blocks that form a cluster; 1: none do */
+    uint32_t block_size;                 /* bytes from a block's memory to the next one's */
+    mscclpp_dev_twin_barrier_t *cluster_meeting; /* barrier of all threads of the cluster */
+    void (*progress)(void *context);             /* NULL, or called in waits that run in an application's thread */
     void *progress_context;
 } mscclpp_dev_ctx_t;
 
@@ -79,72 +79,72 @@ MSCCLPP_DEV void mscclpp_dev_ctx_renew(mscclpp_dev_ctx_t *ctx)
     (void)ctx;
 }
 
-MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_sys_u32(const uint32_t *p)
+MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_sys_u32(const uint32_t *address)
 {
-    return __atomic_load_n(p, __ATOMIC_RELAXED);
+    return __atomic_load_n(address, __ATOMIC_RELAXED);
 }
 
-MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_block_u32(const uint32_t *p)
+MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_block_u32(const uint32_t *address)
 {
-    return __atomic_load_n(p, __ATOMIC_RELAXED);
+    return __atomic_load_n(address, __ATOMIC_RELAXED);
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_relaxed_block_u32(uint32_t *p, uint32_t value)
+MSCCLPP_DEV void mscclpp_dev_st_relaxed_block_u32(uint32_t *address, uint32_t value)
 {
-    __atomic_store_n(p, value, __ATOMIC_RELAXED);
+    __atomic_store_n(address, value, __ATOMIC_RELAXED);
 }
 
-MSCCLPP_DEV uint64_t mscclpp_dev_ld_relaxed_sys_u64(const uint64_t *p)
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_relaxed_sys_u64(const uint64_t *address)
 {
-    return __atomic_load_n(p, __ATOMIC_RELAXED);
+    return __atomic_load_n(address, __ATOMIC_RELAXED);
 }
 
-MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_sys_u64(const uint64_t *p)
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_sys_u64(const uint64_t *address)
 {
-    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(address, __ATOMIC_ACQUIRE);
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_relaxed_sys_u64(uint64_t *p, uint64_t value)
+MSCCLPP_DEV void mscclpp_dev_st_relaxed_sys_u64(uint64_t *address, uint64_t value)
 {
-    __atomic_store_n(p, value, __ATOMIC_RELAXED);
+    __atomic_store_n(address, value, __ATOMIC_RELAXED);
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_release_sys_u64(uint64_t *p, uint64_t value)
+MSCCLPP_DEV void mscclpp_dev_st_release_sys_u64(uint64_t *address, uint64_t value)
 {
-    __atomic_store_n(p, value, __ATOMIC_RELEASE);
+    __atomic_store_n(address, value, __ATOMIC_RELEASE);
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_release_home_u64(uint64_t *p, uint64_t value)
+MSCCLPP_DEV void mscclpp_dev_st_release_home_u64(uint64_t *address, uint64_t value)
 {
-    __atomic_store_n(p, value, __ATOMIC_RELEASE);
+    __atomic_store_n(address, value, __ATOMIC_RELEASE);
 }
 
-MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *address)
 {
-    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(address, __ATOMIC_ACQUIRE);
 }
 
 /* Stores with release, because nothing else would make the host's writes visible to the readers' processors. */
-MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
+MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *address, uint64_t value)
 {
-    __atomic_store_n(p, value, __ATOMIC_RELEASE);
+    __atomic_store_n(address, value, __ATOMIC_RELEASE);
 }
 
 /*
  * Stores a word of another block of the cluster. The blocks' memories follow one another, so the word lies at a fixed
- * distance from the caller's own one, `p`.
+ * distance from the caller's own one, `address`.
  */
-MSCCLPP_DEV void mscclpp_dev_st_relay_cluster_u64(const mscclpp_dev_ctx_t *ctx, uint64_t *p, uint32_t block,
+MSCCLPP_DEV void mscclpp_dev_st_relay_cluster_u64(const mscclpp_dev_ctx_t *ctx, uint64_t *address, uint32_t block,
                                                   uint64_t value)
 {
     const ptrdiff_t distance = ((ptrdiff_t)block - (ptrdiff_t)ctx->block) * (ptrdiff_t)ctx->block_size;
 
-    __atomic_store_n((uint64_t *)(void *)((char *)p + distance), value, __ATOMIC_RELEASE);
+    __atomic_store_n((uint64_t *)(void *)((char *)address + distance), value, __ATOMIC_RELEASE);
 }
 
-MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_cluster_u64(const uint64_t *p)
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_cluster_u64(const uint64_t *address)
 {
-    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(address, __ATOMIC_ACQUIRE);
 }
 
 MSCCLPP_DEV uint32_t mscclpp_dev_cluster_size(const mscclpp_dev_ctx_t *ctx)
@@ -152,29 +152,29 @@ MSCCLPP_DEV uint32_t mscclpp_dev_cluster_size(const mscclpp_dev_ctx_t *ctx)
     return ctx->cluster;
 }
 
-MSCCLPP_DEV void mscclpp_dev_red_release_sys_add_u64(uint64_t *p, uint64_t value)
+MSCCLPP_DEV void mscclpp_dev_red_release_sys_add_u64(uint64_t *address, uint64_t value)
 {
-    __atomic_fetch_add(p, value, __ATOMIC_RELEASE);
+    __atomic_fetch_add(address, value, __ATOMIC_RELEASE);
 }
 
-MSCCLPP_DEV uint64_t mscclpp_dev_atom_relaxed_gpu_add_u64(uint64_t *p, uint64_t value)
+MSCCLPP_DEV uint64_t mscclpp_dev_atom_relaxed_gpu_add_u64(uint64_t *address, uint64_t value)
 {
-    return __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
+    return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
 }
 
-MSCCLPP_DEV uint32_t mscclpp_dev_atom_acq_rel_gpu_add_u32(uint32_t *p, uint32_t value)
+MSCCLPP_DEV uint32_t mscclpp_dev_atom_acq_rel_gpu_add_u32(uint32_t *address, uint32_t value)
 {
-    return __atomic_fetch_add(p, value, __ATOMIC_ACQ_REL);
+    return __atomic_fetch_add(address, value, __ATOMIC_ACQ_REL);
 }
 
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_vec(const void *p)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_vec(const void *address)
 {
-    return *(const mscclpp_dev_vec_t *)p;
+    return *(const mscclpp_dev_vec_t *)address;
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_vec(void *p, mscclpp_dev_vec_t value)
+MSCCLPP_DEV void mscclpp_dev_st_vec(void *address, mscclpp_dev_vec_t value)
 {
-    *(mscclpp_dev_vec_t *)p = value;
+    *(mscclpp_dev_vec_t *)address = value;
 }
 
 /* See SENDS_PACKET for what ThreadSanitizer is told instead. */
@@ -190,30 +190,30 @@ MSCCLPP_DEV void mscclpp_dev_fence_acq_rel_sys(void)
  * carries its own flag, so 8-byte accesses are enough for both widths. Relaxed order is enough as well, because the
  * data are in the same word as the flag that is tested.
  */
-MSCCLPP_DEV void mscclpp_dev_st_packet8(void *p, uint32_t data, uint32_t flag)
+MSCCLPP_DEV void mscclpp_dev_st_packet8(void *address, uint32_t data, uint32_t flag)
 {
-    __atomic_store_n((uint64_t *)p, (uint64_t)flag << 32 | data, __ATOMIC_RELAXED);
+    __atomic_store_n((uint64_t *)address, (uint64_t)flag << 32 | data, __ATOMIC_RELAXED);
 }
 
-MSCCLPP_DEV bool mscclpp_dev_ld_packet8(const void *p, uint32_t flag, uint32_t *data)
+MSCCLPP_DEV bool mscclpp_dev_ld_packet8(const void *address, uint32_t flag, uint32_t *data)
 {
-    uint64_t word = __atomic_load_n((const uint64_t *)p, __ATOMIC_RELAXED);
+    uint64_t word = __atomic_load_n((const uint64_t *)address, __ATOMIC_RELAXED);
 
     *data = (uint32_t)word;
     return (uint32_t)(word >> 32) == flag;
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_packet16(void *p, uint32_t data0, uint32_t data1, uint32_t flag)
+MSCCLPP_DEV void mscclpp_dev_st_packet16(void *address, uint32_t data0, uint32_t data1, uint32_t flag)
 {
-    mscclpp_dev_st_packet8(p, data0, flag);
-    mscclpp_dev_st_packet8((char *)p + 8, data1, flag);
+    mscclpp_dev_st_packet8(address, data0, flag);
+    mscclpp_dev_st_packet8((char *)address + 8, data1, flag);
 }
 
-MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t *data0, uint32_t *data1)
+MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *address, uint32_t flag, uint32_t *data0, uint32_t *data1)
 {
-    bool has_first = mscclpp_dev_ld_packet8(p, flag, data0);
+    bool has_first = mscclpp_dev_ld_packet8(address, flag, data0);
 
-    return mscclpp_dev_ld_packet8((const char *)p + 8, flag, data1) && has_first;
+    return mscclpp_dev_ld_packet8((const char *)address + 8, flag, data1) && has_first;
 }
 
 /* Turns of a wait between two calls of the progress function, if the thread does not yield before. */
@@ -274,10 +274,10 @@ MSCCLPP_DEV double mscclpp_dev_mul_f64(double x, double y)
 
 MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)
 {
-    struct timespec now;
+    struct timespec now_time;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    clock_gettime(CLOCK_MONOTONIC, &now_time);
+    return (uint64_t)now_time.tv_sec * 1000000000u + (uint64_t)now_time.tv_nsec;
 }
 
 /*
@@ -288,21 +288,21 @@ MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)
  *   2. It counts itself with release. The last one acquires all counts, and ends the generation with release.
  *   3. The others acquire the generation. So each thread sees all that any of them wrote before the meeting.
  */
-MSCCLPP_DEV bool mscclpp_dev_twin_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_twin_block_t *meeting, uint32_t threads,
+MSCCLPP_DEV bool mscclpp_dev_twin_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_twin_barrier_t *meeting, uint32_t threads,
                                        bool flag)
 {
     const uint32_t generation = __atomic_load_n(&meeting->generation, __ATOMIC_ACQUIRE);
-    uint32_t *any = &meeting->any[generation % 2];
+    uint32_t *combined_flag = &meeting->flags[generation % 2];
 
     if (flag) {
-        __atomic_store_n(any, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(combined_flag, 1, __ATOMIC_RELAXED);
     }
     if (__atomic_add_fetch(&meeting->arrived, 1, __ATOMIC_ACQ_REL) == threads) {
         /*
          * Resets the next generation's flag and count before this one ends, as other threads may then enter the next
          * one at once. No thread reads that flag any more: all of them have read it before they arrived here.
          */
-        __atomic_store_n(&meeting->any[(generation + 1) % 2], 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&meeting->flags[(generation + 1) % 2], 0, __ATOMIC_RELAXED);
         __atomic_store_n(&meeting->arrived, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&meeting->generation, generation + 1, __ATOMIC_RELEASE);
     } else {
@@ -310,7 +310,7 @@ MSCCLPP_DEV bool mscclpp_dev_twin_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_twin_
             mscclpp_dev_pause(ctx);
         }
     }
-    return __atomic_load_n(any, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(combined_flag, __ATOMIC_RELAXED) != 0;
 }
 
 /*

@@ -141,16 +141,17 @@ struct mscclpp_dev_plan_args {
     uint64_t stride;      /* bytes from one such block to the next */
     uint64_t half;        /* bytes from one half of the scratch to the other; 0: it has none */
     uint64_t scratch_bytes;
-    uint32_t max_steps, max_items;        /* of any block, with `programs` */
-    uint32_t brief_chunks;                /* chunks of the longest step; 0: kern/plan/brief.h cannot run the program */
-    uint32_t ready;                       /* MSCCLPP_DEV_PLAN_READIES_ITSELF and so on; for queued launches */
-    uint32_t mixes;                       /* not 0: the scratch holds packets and other data */
-    uint32_t orders;                      /* not 0: packets have to order what their senders did before them */
-    uint32_t chunks;                      /* in a rank's block of input and output */
-    uint32_t alignment;                   /* of chunks, and of the parts of a group, bytes */
-    uint32_t width;                       /* MSCCLPP_DEV_LL16 or _LL8 */
-    uint32_t rank;                        /* this rank's number in the plan */
-    uint8_t names[MSCCLPP_DEV_MAX_RANKS]; /* by the plan's rank: the rank that a failed wait for it reports as late */
+    uint32_t max_steps, max_items; /* of any block, with `programs` */
+    uint32_t brief_chunks;         /* chunks of the longest step; 0: kern/plan/brief.h cannot run the program */
+    uint32_t ready;                /* MSCCLPP_DEV_PLAN_READIES_ITSELF and so on; for queued launches */
+    uint32_t mixes;                /* not 0: the scratch holds packets and other data */
+    uint32_t orders;               /* not 0: packets have to order what their senders did before them */
+    uint32_t chunks;               /* in a rank's block of input and output */
+    uint32_t alignment;            /* of chunks, and of the parts of a group, bytes */
+    uint32_t width;                /* MSCCLPP_DEV_LL16 or _LL8 */
+    uint32_t rank;                 /* this rank's number in the plan */
+    uint8_t
+        late_ranks[MSCCLPP_DEV_MAX_RANKS]; /* by the plan's rank: the rank that a failed wait for it reports as late */
     /*
      * A copy in device memory of the arguments that do not depend on the call, for a lingering kernel. NULL: no such
      * kernel can serve the call, because the plan uses buffers of other ranks.

@@ -27,7 +27,7 @@ void line_close(rank_t *rank, line_t *line)
 
 void line_await_idle(mscclpp_dev_twin_queue_t *queue)
 {
-    while (!mscclpp_dev_twin_queue_idle(queue)) {
+    while (!mscclpp_dev_twin_queue_is_idle(queue)) {
         nanosleep(&(struct timespec){0, 100000}, NULL);
     }
 }

@@ -111,9 +111,9 @@ static mscclpp_dev_twin_graph_t *record(full_line_t *line, mscclpp_mapped_t *map
 {
     mscclpp_dev_twin_graph_t *graph = NULL;
 
-    CHECK_EQ(mscclpp_dev_twin_record(line->queue.native), 0);
+    CHECK_EQ(mscclpp_dev_twin_begin_record(line->queue.native), 0);
     queue(line, -1, mapped, mapped == NULL, algorithm);
-    CHECK_EQ(mscclpp_dev_twin_recorded(line->queue.native, &graph), 0);
+    CHECK_EQ(mscclpp_dev_twin_end_record(line->queue.native, &graph), 0);
     return graph;
 }
 
@@ -262,10 +262,10 @@ static void run_collectives(rank_t *rank)
         mscclpp_coll_args_t args = collective_of(rank, &line, collectives[i]);
 
         args.may_wait = true;
-        CHECK_EQ(mscclpp_dev_twin_record(line.queue.native), 0);
+        CHECK_EQ(mscclpp_dev_twin_begin_record(line.queue.native), 0);
         CHECK_EQ(mscclpp_collective_enqueue(line.queue.team, &args, line.queue.stream), MSCCLPP_OK);
         CHECK(strcmp(mscclpp_team_last_algorithm(line.queue.team), "zerocopy") == 0);
-        CHECK_EQ(mscclpp_dev_twin_recorded(line.queue.native, &graphs[i]), 0);
+        CHECK_EQ(mscclpp_dev_twin_end_record(line.queue.native, &graphs[i]), 0);
         CHECK_EQ(mscclpp_collective_map_buffers(line.queue.team, &args, &mapped[i]), MSCCLPP_OK);
         CHECK(mapped[i] != NULL);
     }

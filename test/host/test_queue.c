@@ -139,11 +139,11 @@ static void run_turns(rank_t *rank)
 
     if (line_open(rank, &line)) {
         make_train(rank, &train, &seed);
-        CHECK_EQ(mscclpp_dev_twin_record(line.native), 0);
+        CHECK_EQ(mscclpp_dev_twin_begin_record(line.native), 0);
         for (int car = 0; car < CARS; ++car) {
             send_off(rank, &line, &train, car);
         }
-        CHECK_EQ(mscclpp_dev_twin_recorded(line.native, &graph), 0);
+        CHECK_EQ(mscclpp_dev_twin_end_record(line.native, &graph), 0);
         for (int round = 0; round < rounds; ++round) {
             bool right;
 
@@ -370,9 +370,9 @@ static void run_absent(rank_t *rank)
     if (line_open(rank, &line)) {
         make_train(rank, &train, &seed);
         load(rank, &train, 0);
-        CHECK_EQ(mscclpp_dev_twin_record(line.native), 0);
+        CHECK_EQ(mscclpp_dev_twin_begin_record(line.native), 0);
         send_off(rank, &line, &train, 0);
-        CHECK_EQ(mscclpp_dev_twin_recorded(line.native, &graph), 0);
+        CHECK_EQ(mscclpp_dev_twin_end_record(line.native, &graph), 0);
         CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
         CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
         meet(rank);
@@ -414,11 +414,11 @@ static mscclpp_dev_twin_graph_t *record(const rank_t *rank, line_t *line, const 
 {
     mscclpp_dev_twin_graph_t *graph = NULL;
 
-    CHECK_EQ(mscclpp_dev_twin_record(line->native), 0);
+    CHECK_EQ(mscclpp_dev_twin_begin_record(line->native), 0);
     for (int car = 0; car < CARS; ++car) {
         send_off(rank, line, train, car);
     }
-    CHECK_EQ(mscclpp_dev_twin_recorded(line->native, &graph), 0);
+    CHECK_EQ(mscclpp_dev_twin_end_record(line->native, &graph), 0);
     return graph;
 }
 
@@ -441,8 +441,8 @@ static void run_graphs(rank_t *rank)
             meet(rank);
             graph = record(rank, &line, &train);
             if (copy == NULL) {
-                CHECK_EQ(mscclpp_dev_twin_record(line.native), 0);
-                CHECK_EQ(mscclpp_dev_twin_recorded(line.native, &copy), 0);
+                CHECK_EQ(mscclpp_dev_twin_begin_record(line.native), 0);
+                CHECK_EQ(mscclpp_dev_twin_end_record(line.native, &copy), 0);
                 CHECK_EQ(mscclpp_dev_twin_append(copy, graph), 0);
             }
             CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);

@@ -177,13 +177,13 @@ static mscclpp_dev_twin_graph_t *record(const rank_t *rank, work_t *work, int co
 {
     mscclpp_dev_twin_graph_t *graph = NULL;
 
-    CHECK_EQ(mscclpp_dev_twin_record(work->line.native), 0);
+    CHECK_EQ(mscclpp_dev_twin_begin_record(work->line.native), 0);
     for (int i = 1; i <= CALLS; ++i) {
         CHECK_EQ(i % 3 == 0 && i < CALLS ? queue_bcast(rank, work, count * i / CALLS, true)
                                          : queue_sum(work, count * i / CALLS, true),
                  MSCCLPP_OK);
     }
-    CHECK_EQ(mscclpp_dev_twin_recorded(work->line.native, &graph), 0);
+    CHECK_EQ(mscclpp_dev_twin_end_record(work->line.native, &graph), 0);
     return graph;
 }
 
@@ -424,11 +424,11 @@ static void run_kinds(rank_t *rank)
         load(rank, &work, 1);
         meet(rank);
         if (rank->rank == 0) {
-            CHECK_EQ(mscclpp_dev_twin_record(work.line.native), 0);
+            CHECK_EQ(mscclpp_dev_twin_begin_record(work.line.native), 0);
         }
         CHECK_EQ(queue_bcast(rank, &work, LARGE, true), MSCCLPP_OK);
         if (rank->rank == 0) {
-            CHECK_EQ(mscclpp_dev_twin_recorded(work.line.native, &graph), 0);
+            CHECK_EQ(mscclpp_dev_twin_end_record(work.line.native, &graph), 0);
             CHECK_EQ(mscclpp_dev_twin_replay(graph, work.line.native), 0);
         }
         CHECK(has_data(rank, &work, LARGE, 1));

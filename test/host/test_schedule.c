@@ -48,7 +48,7 @@ typedef struct {
     char *scratch[RANKS];
     mscclpp_dev_state_t *state[RANKS];
     mscclpp_dev_mailbox_t *mailbox[RANKS];
-    mscclpp_dev_twin_block_t meeting[RANKS];
+    mscclpp_dev_twin_barrier_t meeting[RANKS];
     uint32_t in[KERNELS][RANKS][WORDS];
     uint32_t out[KERNELS][RANKS][WORDS];
     int held_waits; /* rank 0's thread has reached the place where it is held */

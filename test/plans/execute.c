@@ -237,7 +237,7 @@ static bool launch_rank(rank_t *rank, uint32_t number)
     args.brief_chunks = mscclpp_plan_program_brief_chunks(&rank->program);
     args.rank = rank->rank;
     for (uint32_t r = 0; r < job->plan->rank_count; ++r) {
-        args.names[r] = (uint8_t)r;
+        args.late_ranks[r] = (uint8_t)r;
     }
     return rank->program.block_count == 0 || mscclpp_dev_twin_launch(rank->queue, &launch) == 0;
 }
@@ -292,7 +292,7 @@ static void *run_rank(void *context)
             snprintf(rank->reason, sizeof(rank->reason), "rank %u cannot be launched", rank->rank);
             rank->failed = true;
         }
-        while (!mscclpp_dev_twin_queue_idle(rank->queue)) {
+        while (!mscclpp_dev_twin_queue_is_idle(rank->queue)) {
             sched_yield();
         }
         rank->failed = rank->failed || !is_right(rank, launch);

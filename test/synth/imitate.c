@@ -197,7 +197,7 @@ static void signal_or_wait(block_t *block, mscclpp_dev_ctx_t *ctx, const mscclpp
         run->stamp[link->peer][link->slot][(*count)++ % MAX_SIGNALS] =
             later(block->clock, block->until[link->peer]) + hops * run->machine->alpha;
     }
-    mscclpp_dev_plan_sync(ctx, &rank->args, step, now);
+    mscclpp_dev_plan_use_links(ctx, &rank->args, step, now);
     for (uint32_t i = 0; i < step->count && step->code == MSCCLPP_DEV_PLAN_WAIT; ++i) {
         const mscclpp_dev_plan_link_t *link = &now->program.links[step->links + i];
         uint64_t signal = rank->args.expected[link->slot] - 1;
@@ -210,7 +210,7 @@ static void *run_block(void *context)
 {
     block_t *block = context;
     rank_t *rank = block->rank;
-    mscclpp_dev_twin_block_t meeting;
+    mscclpp_dev_twin_barrier_t meeting;
     mscclpp_dev_ctx_t ctx;
     const mscclpp_dev_plan_start_t first = rank->args.starts[block->block];
     mscclpp_dev_plan_run_t now = {.program = {rank->args.steps + first.step, rank->args.items + first.item,
@@ -349,7 +349,7 @@ static bool set_up(run_t *run, uint64_t block_bytes, uint64_t chunk)
             args->bases[3 * k] = (char *)run->ranks[k].in;
             args->bases[3 * k + 1] = (char *)run->ranks[k].out;
             args->bases[3 * k + 2] = run->ranks[k].scratch;
-            args->names[k] = (uint8_t)k;
+            args->late_ranks[k] = (uint8_t)k;
         }
     }
     return true;

@@ -11,7 +11,7 @@ typedef struct {
     char *scratch[RANKS];
     mscclpp_dev_state_t state[RANKS];
     mscclpp_dev_mailbox_t mailbox[RANKS];
-    mscclpp_dev_twin_block_t meeting[RANKS][BLOCKS];
+    mscclpp_dev_twin_barrier_t meeting[RANKS][BLOCKS];
     uint32_t ranks; /* of the team; those of RANKS that take part may be fewer */
     uint32_t blocks;
     uint32_t threads;

@@ -87,7 +87,7 @@ static void pause_ms(long ms)
 
 static void wait_idle(pair_t *pair, int r)
 {
-    while (!mscclpp_dev_twin_queue_idle(pair->queue[r])) {
+    while (!mscclpp_dev_twin_queue_is_idle(pair->queue[r])) {
         sched_yield();
     }
 }
@@ -99,11 +99,11 @@ static void test_inline(void)
     int i;
 
     open_pair(&pair);
-    CHECK(mscclpp_dev_twin_queue_idle(pair.queue[0]));
+    CHECK(mscclpp_dev_twin_queue_is_idle(pair.queue[0]));
     for (i = 1; i <= 5; ++i) {
         CHECK_EQ(launch(&pair, 0, 1, 1, 1), 0);
         CHECK_EQ(done(&pair, 0), i);
-        CHECK(mscclpp_dev_twin_queue_idle(pair.queue[0]));
+        CHECK(mscclpp_dev_twin_queue_is_idle(pair.queue[0]));
     }
     close_pair(&pair);
     mscclpp_dev_twin_queue_destroy(NULL);
@@ -120,7 +120,7 @@ static void test_order(uint32_t blocks, uint32_t threads)
         CHECK_EQ(launch(&pair, 0, 2, blocks, threads), 0);
     }
     pause_ms(20);
-    CHECK(!mscclpp_dev_twin_queue_idle(pair.queue[0]));
+    CHECK(!mscclpp_dev_twin_queue_is_idle(pair.queue[0]));
     CHECK_EQ(done(&pair, 0), 0);
     for (i = 1; i <= 6; ++i) {
         CHECK_EQ(launch(&pair, 1, 2, blocks, threads), 0);
@@ -326,22 +326,22 @@ static void test_copies(void)
     memset(to, 0, sizeof(to));
     memset(second, 0, sizeof(second));
     open_pair(&pair);
-    CHECK(mscclpp_dev_twin_queue_passed(pair.queue[0], mscclpp_dev_twin_queue_end(pair.queue[0])));
+    CHECK(mscclpp_dev_twin_queue_has_passed(pair.queue[0], mscclpp_dev_twin_queue_mark_end(pair.queue[0])));
     CHECK_EQ(launch(&pair, 0, 2, 1, 2), 0);
     CHECK_EQ(mscclpp_dev_twin_copy(pair.queue[0], &(mscclpp_dev_twin_copy_t){to, from, SIZE}), 0);
-    first = mscclpp_dev_twin_queue_end(pair.queue[0]);
+    first = mscclpp_dev_twin_queue_mark_end(pair.queue[0]);
     CHECK_EQ(mscclpp_dev_twin_copy(pair.queue[0], &(mscclpp_dev_twin_copy_t){second, to, SIZE}), 0);
-    last = mscclpp_dev_twin_queue_end(pair.queue[0]);
+    last = mscclpp_dev_twin_queue_mark_end(pair.queue[0]);
     pause_ms(10);
-    CHECK(!mscclpp_dev_twin_queue_passed(pair.queue[0], first));
-    CHECK(!mscclpp_dev_twin_queue_idle(pair.queue[0]));
+    CHECK(!mscclpp_dev_twin_queue_has_passed(pair.queue[0], first));
+    CHECK(!mscclpp_dev_twin_queue_is_idle(pair.queue[0]));
     CHECK_EQ(launch(&pair, 1, 2, 1, 2), 0);
-    while (!mscclpp_dev_twin_queue_passed(pair.queue[0], last)) {
+    while (!mscclpp_dev_twin_queue_has_passed(pair.queue[0], last)) {
         sched_yield();
     }
     /* The mark alone says that all of it is there. */
     CHECK(memcmp(second, from, SIZE) == 0);
-    CHECK(mscclpp_dev_twin_queue_passed(pair.queue[0], first));
+    CHECK(mscclpp_dev_twin_queue_has_passed(pair.queue[0], first));
     wait_idle(&pair, 0);
     /* On an empty queue too. */
     memset(second, 0, sizeof(second));
@@ -399,9 +399,9 @@ static mscclpp_dev_twin_graph_t *graph_of(mscclpp_dev_twin_queue_t *queue, void 
 {
     mscclpp_dev_twin_graph_t *graph = NULL;
 
-    REQUIRE(mscclpp_dev_twin_record(queue) == 0);
+    REQUIRE(mscclpp_dev_twin_begin_record(queue) == 0);
     REQUIRE(mscclpp_dev_twin_call(queue, function, argument) == 0);
-    REQUIRE(mscclpp_dev_twin_recorded(queue, &graph) == 0);
+    REQUIRE(mscclpp_dev_twin_end_record(queue, &graph) == 0);
     return graph;
 }
 
@@ -420,28 +420,28 @@ static void test_loops(void)
     body = graph_of(queue, count_turn, turns);
     again = graph_of(queue, count_outer, turns);
     REQUIRE(mscclpp_dev_twin_loop(queue, body, &turns[0].condition) == 0);
-    mark = mscclpp_dev_twin_queue_end(queue);
-    while (!mscclpp_dev_twin_queue_passed(queue, mark)) {
+    mark = mscclpp_dev_twin_queue_mark_end(queue);
+    while (!mscclpp_dev_twin_queue_has_passed(queue, mark)) {
         sched_yield();
     }
     CHECK(turns[0].turns == 0);
     turns[0].condition = 1;
     REQUIRE(mscclpp_dev_twin_loop(queue, body, &turns[0].condition) == 0);
-    mark = mscclpp_dev_twin_queue_end(queue);
-    while (!mscclpp_dev_twin_queue_passed(queue, mark)) {
+    mark = mscclpp_dev_twin_queue_mark_end(queue);
+    while (!mscclpp_dev_twin_queue_has_passed(queue, mark)) {
         sched_yield();
     }
     CHECK(turns[0].turns == 5);
-    CHECK(mscclpp_dev_twin_queue_idle(queue));
+    CHECK(mscclpp_dev_twin_queue_is_idle(queue));
     /* The body of the outer loop: begin anew, the inner loop, look whether that was the third time. */
-    REQUIRE(mscclpp_dev_twin_record(queue) == 0);
+    REQUIRE(mscclpp_dev_twin_begin_record(queue) == 0);
     REQUIRE(mscclpp_dev_twin_loop(queue, body, &turns[0].condition) == 0);
     REQUIRE(mscclpp_dev_twin_call(queue, end_after_three, turns) == 0);
-    REQUIRE(mscclpp_dev_twin_recorded(queue, &inner) == 0);
+    REQUIRE(mscclpp_dev_twin_end_record(queue, &inner) == 0);
     REQUIRE(mscclpp_dev_twin_append(again, inner) == 0);
-    REQUIRE(mscclpp_dev_twin_record(queue) == 0);
+    REQUIRE(mscclpp_dev_twin_begin_record(queue) == 0);
     REQUIRE(mscclpp_dev_twin_loop(queue, again, &turns[1].condition) == 0);
-    REQUIRE(mscclpp_dev_twin_recorded(queue, &whole) == 0);
+    REQUIRE(mscclpp_dev_twin_end_record(queue, &whole) == 0);
     mscclpp_dev_twin_graph_destroy(inner);
     mscclpp_dev_twin_graph_destroy(again);
     mscclpp_dev_twin_graph_destroy(body);
@@ -449,8 +449,8 @@ static void test_loops(void)
         turns[0].outer = 0;
         turns[1].condition = 1;
         REQUIRE(mscclpp_dev_twin_replay(whole, queue) == 0);
-        mark = mscclpp_dev_twin_queue_end(queue);
-        while (!mscclpp_dev_twin_queue_passed(queue, mark)) {
+        mark = mscclpp_dev_twin_queue_mark_end(queue);
+        while (!mscclpp_dev_twin_queue_has_passed(queue, mark)) {
             sched_yield();
         }
         CHECK(turns[0].outer == 3);

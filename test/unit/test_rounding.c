@@ -68,10 +68,10 @@ MAY_FUSE static void test_complex(void)
     mscclpp_dev_elements_t a, product;
 
     a.c64[0].re = a.c64[0].im = a.c64[1].re = a.c64[1].im = 1 + d;
-    product.v = mscclpp_dev_combine(MSCCLPP_DTYPE_COMPLEX64, MSCCLPP_OP_PROD, a.v, a.v);
+    product.unit = mscclpp_dev_combine(MSCCLPP_DTYPE_COMPLEX64, MSCCLPP_OP_PROD, a.unit, a.unit);
     CHECK(product.c64[0].re == 0 && product.c64[1].re == 0);
     a.c128[0].re = a.c128[0].im = 1 + e;
-    product.v = mscclpp_dev_combine(MSCCLPP_DTYPE_COMPLEX128, MSCCLPP_OP_PROD, a.v, a.v);
+    product.unit = mscclpp_dev_combine(MSCCLPP_DTYPE_COMPLEX128, MSCCLPP_OP_PROD, a.unit, a.unit);
     CHECK(product.c128[0].re == 0);
 }
 

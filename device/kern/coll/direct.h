@@ -23,16 +23,16 @@
  */
 MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *args, uint32_t sources)
 {
-    uintptr_t all_addresses = 0; /* combined by OR */
+    uintptr_t address_bits = 0; /* combined by OR */
     uint32_t i;
 
     for (i = 0; i < sources; ++i) {
-        all_addresses |= (uintptr_t)args->from[i];
+        address_bits |= (uintptr_t)args->from[i];
     }
     for (i = 0; i < args->count; ++i) {
-        all_addresses |= (uintptr_t)args->to[i];
+        address_bits |= (uintptr_t)args->to[i];
     }
-    return all_addresses % MSCCLPP_DEV_UNIT == 0;
+    return address_bits % MSCCLPP_DEV_UNIT == 0;
 }
 
 /*
@@ -74,19 +74,19 @@ MSCCLPP_DEV void mscclpp_dev_direct_copy_pairs(const mscclpp_dev_direct_args_t *
  */
 MSCCLPP_DEV void mscclpp_dev_direct_swap(const mscclpp_dev_direct_args_t *args, uint64_t thread, uint64_t threads)
 {
-    mscclpp_dev_vec_t own[MSCCLPP_DEV_COLL_BATCH / 2], others[MSCCLPP_DEV_COLL_BATCH / 2];
+    mscclpp_dev_vec_t own_values[MSCCLPP_DEV_COLL_BATCH / 2], peer_values[MSCCLPP_DEV_COLL_BATCH / 2];
     uint32_t i;
     int j;
 
     for (i = 0; i < args->count; ++i) {
-        char *here = (char *)(uintptr_t)args->from[i], *there = args->to[i];
-        const bool is_aligned = (((uintptr_t)here | (uintptr_t)there) % MSCCLPP_DEV_UNIT) == 0;
+        char *own_place = (char *)(uintptr_t)args->from[i], *peer_place = args->to[i];
+        const bool is_aligned = (((uintptr_t)own_place | (uintptr_t)peer_place) % MSCCLPP_DEV_UNIT) == 0;
         const uint64_t whole_units = is_aligned ? args->bytes[i] / MSCCLPP_DEV_UNIT : 0;
         uint64_t unit = thread;
 
 #if MSCCLPP_DEV_ROWS
         if (args->bytes[i] >= MSCCLPP_DEV_DIRECT_ROWS_MIN) {
-            mscclpp_dev_rows_swap(here, there, args->bytes[i], thread, threads);
+            mscclpp_dev_rows_swap(own_place, peer_place, args->bytes[i], thread, threads);
             continue;
         }
 #endif
@@ -94,20 +94,20 @@ MSCCLPP_DEV void mscclpp_dev_direct_swap(const mscclpp_dev_direct_args_t *args, 
              unit += MSCCLPP_DEV_COLL_BATCH / 2 * threads) {
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < MSCCLPP_DEV_COLL_BATCH / 2; ++j) {
-                others[j] = mscclpp_dev_ld_vec(there + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT);
-                own[j] = mscclpp_dev_ld_vec(here + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT);
+                peer_values[j] = mscclpp_dev_ld_vec(peer_place + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT);
+                own_values[j] = mscclpp_dev_ld_vec(own_place + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT);
             }
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < MSCCLPP_DEV_COLL_BATCH / 2; ++j) {
-                mscclpp_dev_st_vec(there + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT, own[j]);
-                mscclpp_dev_st_vec(here + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT, others[j]);
+                mscclpp_dev_st_vec(peer_place + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT, own_values[j]);
+                mscclpp_dev_st_vec(own_place + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT, peer_values[j]);
             }
         }
         for (; unit < mscclpp_dev_units(args->bytes[i]); unit += threads) {
-            others[0] = mscclpp_dev_ld_unit(there, unit, args->bytes[i]);
-            own[0] = mscclpp_dev_ld_unit(here, unit, args->bytes[i]);
-            mscclpp_dev_st_unit(there, unit, args->bytes[i], own[0], MSCCLPP_DEV_WHOLE_UNIT);
-            mscclpp_dev_st_unit(here, unit, args->bytes[i], others[0], MSCCLPP_DEV_WHOLE_UNIT);
+            peer_values[0] = mscclpp_dev_ld_unit(peer_place, unit, args->bytes[i]);
+            own_values[0] = mscclpp_dev_ld_unit(own_place, unit, args->bytes[i]);
+            mscclpp_dev_st_unit(peer_place, unit, args->bytes[i], own_values[0], MSCCLPP_DEV_WHOLE_UNIT);
+            mscclpp_dev_st_unit(own_place, unit, args->bytes[i], peer_values[0], MSCCLPP_DEV_WHOLE_UNIT);
         }
     }
 }
@@ -125,13 +125,13 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *arg
 {
     const uint32_t nranks = args->common.nranks;
     mscclpp_dev_acc_t acc[MSCCLPP_DEV_COLL_BATCH];
-    mscclpp_dev_vec_t values[MSCCLPP_DEV_COLL_BATCH], next[MSCCLPP_DEV_COLL_BATCH];
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_COLL_BATCH], next_values[MSCCLPP_DEV_COLL_BATCH];
     uint32_t rank;
     int j;
 
     MSCCLPP_DEV_UNROLL
     for (j = 0; j < batch; ++j) {
-        next[j] = mscclpp_dev_ld_vec(args->from[0] + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
+        next_values[j] = mscclpp_dev_ld_vec(args->from[0] + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
     }
     for (rank = 0; rank < nranks; ++rank) {
         char *to = args->mode == MSCCLPP_DEV_DIRECT_REDUCE ? (rank + 1 == nranks ? args->to[0] : NULL) : args->to[rank];
@@ -139,13 +139,14 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *arg
 
         MSCCLPP_DEV_UNROLL
         for (j = 0; j < batch; ++j) {
-            values[j] = next[j];
+            values[j] = next_values[j];
         }
         /* The next rank's units are loaded while this rank's are combined. */
         if (rank + 1 < nranks) {
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < batch; ++j) {
-                next[j] = mscclpp_dev_ld_vec(args->from[rank + 1] + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
+                next_values[j] =
+                    mscclpp_dev_ld_vec(args->from[rank + 1] + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
             }
         }
         if (is_exclusive && rank > 0 && to != NULL) {
@@ -247,8 +248,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_end(mscclpp_dev_ctx_t *ctx, const mscclpp_de
  * Copies the part of the result that this thread has written to the place where the user wants it, `home`. Called after
  * the barrier after which no peer reads there any more.
  */
-MSCCLPP_DEV void mscclpp_dev_direct_go_home(const mscclpp_dev_direct_args_t *args, int dtype, int op, uint64_t thread,
-                                            uint64_t threads)
+MSCCLPP_DEV void mscclpp_dev_direct_copy_home(const mscclpp_dev_direct_args_t *args, int dtype, int op, uint64_t thread,
+                                              uint64_t threads)
 {
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     const uint64_t bytes = args->common.bytes, units = mscclpp_dev_units(bytes);
@@ -321,7 +322,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_direct(mscclpp_dev_ctx_t *ctx, const m
     }
     mscclpp_dev_barrier(ctx, common, barriers_before + 2);
     if (args->home != NULL && !ctx->failed) {
-        mscclpp_dev_direct_go_home(args, dtype, op, thread, threads);
+        mscclpp_dev_direct_copy_home(args, dtype, op, thread, threads);
     }
     mscclpp_dev_finish(ctx, common, launches, epoch, barriers_before, barriers_before + 2);
 }

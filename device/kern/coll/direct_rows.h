@@ -26,10 +26,10 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_rows_part(uint64_t bytes, uint64_t t
     return part;
 }
 
-/* Returns the size of the next row of a part of which `done` bytes are done. */
-MSCCLPP_DEV uint64_t mscclpp_dev_rows_next(mscclpp_dev_block_t part, uint64_t done)
+/* Returns the size of the next row of a part of which `done_bytes` bytes are done. */
+MSCCLPP_DEV uint64_t mscclpp_dev_rows_next_bytes(mscclpp_dev_block_t part, uint64_t done_bytes)
 {
-    return part.bytes - done < MSCCLPP_DEV_ROW_BYTES ? part.bytes - done : MSCCLPP_DEV_ROW_BYTES;
+    return part.bytes - done_bytes < MSCCLPP_DEV_ROW_BYTES ? part.bytes - done_bytes : MSCCLPP_DEV_ROW_BYTES;
 }
 
 /*
@@ -40,17 +40,18 @@ MSCCLPP_DEV void mscclpp_dev_rows_copy(char *const *to, uint32_t count, uint32_t
                                        uint64_t bytes, uint64_t thread, uint64_t threads)
 {
     const mscclpp_dev_block_t part = mscclpp_dev_rows_part(bytes, thread, threads);
-    uint64_t done, size;
+    uint64_t done_bytes, row_bytes;
     uint32_t i;
 
     if (count == 1) {
         memcpy(to[0] + part.offset, from + part.offset, part.bytes);
         return;
     }
-    for (done = 0; done < part.bytes; done += size) {
-        size = mscclpp_dev_rows_next(part, done);
+    for (done_bytes = 0; done_bytes < part.bytes; done_bytes += row_bytes) {
+        row_bytes = mscclpp_dev_rows_next_bytes(part, done_bytes);
         for (i = 0; i < count; ++i) {
-            memcpy(to[(first_target + i) % count] + part.offset + done, from + part.offset + done, size);
+            memcpy(to[(first_target + i) % count] + part.offset + done_bytes, from + part.offset + done_bytes,
+                   row_bytes);
         }
     }
 }
@@ -60,25 +61,25 @@ MSCCLPP_DEV void mscclpp_dev_rows_swap(char *here, char *there, uint64_t bytes, 
 {
     const mscclpp_dev_block_t part = mscclpp_dev_rows_part(bytes, thread, threads);
     mscclpp_dev_vec_t row[MSCCLPP_DEV_ROW_UNITS];
-    uint64_t done, size;
+    uint64_t done_bytes, row_bytes;
 
     here += part.offset;
     there += part.offset;
-    for (done = 0; done < part.bytes; done += size) {
-        size = mscclpp_dev_rows_next(part, done);
-        memcpy(row, there + done, size);
-        memcpy(there + done, here + done, size);
-        memcpy(here + done, row, size);
+    for (done_bytes = 0; done_bytes < part.bytes; done_bytes += row_bytes) {
+        row_bytes = mscclpp_dev_rows_next_bytes(part, done_bytes);
+        memcpy(row, there + done_bytes, row_bytes);
+        memcpy(there + done_bytes, here + done_bytes, row_bytes);
+        memcpy(here + done_bytes, row, row_bytes);
     }
 }
 
 /*
- * Combines one row, the `size` bytes at `offset` of each operand, with the results of mscclpp_dev_direct_combine. A
- * reduction reads all operands before it writes the result. A scan writes each result after it has read the operands
+ * Combines one row, the `row_bytes` bytes at `offset` of each operand, with the results of mscclpp_dev_direct_combine.
+ * A reduction reads all operands before it writes the result. A scan writes each result after it has read the operands
  * that the result may overwrite.
  */
 MSCCLPP_DEV void mscclpp_dev_rows_combine_row(const mscclpp_dev_direct_args_t *args, int dtype, int op, uint64_t offset,
-                                              uint64_t size)
+                                              uint64_t row_bytes)
 {
     const uint32_t nranks = args->common.nranks;
     mscclpp_dev_vec_t acc[MSCCLPP_DEV_ROW_UNITS];
@@ -88,25 +89,25 @@ MSCCLPP_DEV void mscclpp_dev_rows_combine_row(const mscclpp_dev_direct_args_t *a
         char *to = args->mode == MSCCLPP_DEV_DIRECT_REDUCE ? (rank + 1 == nranks ? args->to[0] : NULL) : args->to[rank];
         const bool is_exclusive = args->mode == MSCCLPP_DEV_DIRECT_EXSCAN;
         const char *operand = args->from[rank] + offset;
-        mscclpp_dev_vec_t next[MSCCLPP_DEV_ROW_UNITS];
+        mscclpp_dev_vec_t operand_copy[MSCCLPP_DEV_ROW_UNITS];
 
         if (rank == 0) {
-            acc[(size - 1) / MSCCLPP_DEV_UNIT] = mscclpp_dev_vec_zero();
-            memcpy(acc, operand, size);
-        } else if (is_exclusive || ((uintptr_t)operand | size) % MSCCLPP_DEV_UNIT != 0) {
+            acc[(row_bytes - 1) / MSCCLPP_DEV_UNIT] = mscclpp_dev_vec_zero();
+            memcpy(acc, operand, row_bytes);
+        } else if (is_exclusive || ((uintptr_t)operand | row_bytes) % MSCCLPP_DEV_UNIT != 0) {
             /* An exclusive result may replace the operand. */
-            next[(size - 1) / MSCCLPP_DEV_UNIT] = mscclpp_dev_vec_zero();
-            memcpy(next, operand, size);
-            operand = (const char *)next;
+            operand_copy[(row_bytes - 1) / MSCCLPP_DEV_UNIT] = mscclpp_dev_vec_zero();
+            memcpy(operand_copy, operand, row_bytes);
+            operand = (const char *)operand_copy;
         }
         if (is_exclusive && rank > 0 && to != NULL) {
-            memcpy(to + offset, acc, size);
+            memcpy(to + offset, acc, row_bytes);
         }
         if (rank > 0) {
-            (void)mscclpp_dev_row_add(dtype, op, acc, operand, mscclpp_dev_units(size));
+            (void)mscclpp_dev_row_add(dtype, op, acc, operand, mscclpp_dev_units(row_bytes));
         }
         if (!is_exclusive && to != NULL) {
-            memcpy(to + offset, acc, size);
+            memcpy(to + offset, acc, row_bytes);
         }
     }
 }
@@ -116,11 +117,11 @@ MSCCLPP_DEV void mscclpp_dev_rows_combine(const mscclpp_dev_direct_args_t *args,
                                           uint64_t threads)
 {
     const mscclpp_dev_block_t part = mscclpp_dev_rows_part(args->common.bytes, thread, threads);
-    uint64_t done, size;
+    uint64_t done_bytes, row_bytes;
 
-    for (done = 0; done < part.bytes; done += size) {
-        size = mscclpp_dev_rows_next(part, done);
-        mscclpp_dev_rows_combine_row(args, dtype, op, part.offset + done, size);
+    for (done_bytes = 0; done_bytes < part.bytes; done_bytes += row_bytes) {
+        row_bytes = mscclpp_dev_rows_next_bytes(part, done_bytes);
+        mscclpp_dev_rows_combine_row(args, dtype, op, part.offset + done_bytes, row_bytes);
     }
 }
 

@@ -31,20 +31,20 @@ typedef struct {
     const mscclpp_dev_coll_args_t *coll;
     const mscclpp_dev_blocks_args_t *blocks; /* NULL: all blocks have the same size */
     uint64_t half_gap;                       /* bytes from the first half of a unit's packets to the second half */
-    uint64_t half;                           /* offset in a scratch of the slots that this epoch uses, bytes */
-    uint32_t flag;                           /* the flag in the packets */
-    uint32_t row_threads;                    /* number of threads in a row */
-    uint32_t lane;                           /* this thread's index in its row */
-    uint32_t rows;                           /* number of rows */
-    uint32_t row;                            /* index of this thread's row; the number of ranks if it is in none */
-    bool own_by_slot;                        /* this rank's own block, too, goes through a slot: its own */
+    uint64_t slots;       /* where the slots that this epoch uses begin in a scratch, offset in bytes */
+    uint32_t flag;        /* the flag in the packets */
+    uint32_t row_threads; /* number of threads in a row */
+    uint32_t lane;        /* this thread's index in its row */
+    uint32_t rows;        /* number of rows */
+    uint32_t row;         /* index of this thread's row; the number of ranks if it is in none */
+    bool own_uses_slot;   /* this rank's own block, too, goes through a slot: its own */
 } mscclpp_dev_coll_packets_t;
 
 /* Returns the place where the receiver finds one unit of the sender's block. */
 MSCCLPP_DEV char *mscclpp_dev_coll_slot(const mscclpp_dev_coll_packets_t *packets, uint32_t receiver, uint32_t sender,
                                         uint32_t unit)
 {
-    return packets->coll->common.scratch[receiver] + packets->half + sender * 2 * packets->half_gap +
+    return packets->coll->common.scratch[receiver] + packets->slots + sender * 2 * packets->half_gap +
            (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
@@ -60,30 +60,31 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
 {
     const mscclpp_dev_args_t *args = &coll->common;
     const uint32_t threads = ctx->nblocks * ctx->nthreads, thread = ctx->block * ctx->nthreads + ctx->tid;
-    const uint64_t largest = blocks == NULL ? args->bytes
-                             : blocks->varied == MSCCLPP_DEV_UNSIZED && blocks->largest_block > blocks->packets_max
-                                 ? blocks->packets_max /* larger blocks do not go as packets */
-                                 : blocks->largest_block;
-    const uint32_t max_units = (uint32_t)mscclpp_dev_units(largest);
+    const uint64_t largest_bytes =
+        blocks == NULL ? args->bytes
+        : blocks->varied == MSCCLPP_DEV_UNSIZED && blocks->largest_block > blocks->packets_max
+            ? blocks->packets_max /* larger blocks do not go as packets */
+            : blocks->largest_block;
+    const uint32_t max_units = (uint32_t)mscclpp_dev_units(largest_bytes);
     const uint32_t grain = MSCCLPP_DEV_WARP; /* whole warps, so that all threads of a warp take the same branches */
     /*
      * In a scan, one thread handles a unit for all peers. If the scan is in place, this thread reads the unit for all
      * peers before it writes the unit. The same holds for the other patterns whose output may overwrite their input.
      */
-    const bool overwrites =
+    const bool may_overwrite_input =
         coll->pattern == MSCCLPP_DEV_SCAN || coll->pattern == MSCCLPP_DEV_EXSCAN ||
         (coll->in_place != 0 && (coll->pattern == MSCCLPP_DEV_ALLTOALL || coll->pattern == MSCCLPP_DEV_REDUCE_SCATTER));
-    const uint32_t wanted_threads = overwrites       ? threads
-                                    : max_units == 0 ? grain
-                                                     : (max_units + grain - 1) / grain * grain;
+    const uint32_t wanted_threads = may_overwrite_input ? threads
+                                    : max_units == 0    ? grain
+                                                        : (max_units + grain - 1) / grain * grain;
 
     packets->coll = coll;
     packets->blocks = blocks;
     /* Here the result may overlap any part of the input, so it is written only when all of the input has been sent. */
-    packets->own_by_slot = blocks != NULL && coll->in_place != 0 && coll->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
+    packets->own_uses_slot = blocks != NULL && coll->in_place != 0 && coll->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
     packets->flag = mscclpp_dev_last_epoch(ctx, args) + 1;
     packets->half_gap = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
-    packets->half = MSCCLPP_DEV_PACKET_OFFSET + (packets->flag & 1) * args->packet_half;
+    packets->slots = MSCCLPP_DEV_PACKET_OFFSET + (packets->flag & 1) * args->packet_half;
     packets->row_threads = wanted_threads < threads ? wanted_threads : threads;
     packets->rows = threads / packets->row_threads;
     packets->lane = thread % packets->row_threads;
@@ -96,7 +97,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_send(const mscclpp_dev_ctx_t *ctx, con
     const mscclpp_dev_args_t *args = &packets->coll->common;
     uint32_t i, unit;
 
-    for (i = (packets->own_by_slot ? 0 : 1) + packets->row; i < args->nranks && !ctx->failed; i += packets->rows) {
+    for (i = (packets->own_uses_slot ? 0 : 1) + packets->row; i < args->nranks && !ctx->failed; i += packets->rows) {
         const uint32_t peer = mscclpp_dev_coll_next(args, i);
         const mscclpp_dev_block_t block = mscclpp_dev_coll_send_block(packets->coll, packets->blocks, peer);
         const uint32_t units = (uint32_t)mscclpp_dev_units(block.bytes);
@@ -180,7 +181,7 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
 {
     const mscclpp_dev_args_t *args = &packets->coll->common;
 
-    if (rank == args->rank && !packets->own_by_slot) {
+    if (rank == args->rank && !packets->own_uses_slot) {
         const mscclpp_dev_block_t own_block = mscclpp_dev_coll_send_block(packets->coll, packets->blocks, rank);
 
         *value = mscclpp_dev_ld_unit((const char *)args->in + own_block.offset, unit, bytes);
@@ -191,24 +192,24 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
 }
 
 /*
- * Waits for the operands of ranks 0 to `end` - 1 for one unit, and returns their combination in rank order. If a wait
- * fails, sets ctx->failed, and the value is arbitrary. `end` is at least 1. `bytes` is the size of the whole result.
- * `batch` is a constant, at most MSCCLPP_DEV_COLL_PACKET_BATCH.
+ * Waits for the operands of ranks 0 to `ranks_end` - 1 for one unit, and returns their combination in rank order. If a
+ * wait fails, sets ctx->failed, and the value is arbitrary. `ranks_end` is at least 1. `bytes` is the size of the whole
+ * result. `batch` is a constant, at most MSCCLPP_DEV_COLL_PACKET_BATCH.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t *ctx,
-                                                               const mscclpp_dev_coll_packets_t *packets, uint32_t end,
-                                                               uint64_t bytes, bool hot, int dtype, int op,
-                                                               uint32_t batch, uint32_t unit)
+                                                               const mscclpp_dev_coll_packets_t *packets,
+                                                               uint32_t ranks_end, uint64_t bytes, bool hot, int dtype,
+                                                               int op, uint32_t batch, uint32_t unit)
 {
     mscclpp_dev_acc_t acc;
     mscclpp_dev_vec_t values[MSCCLPP_DEV_COLL_PACKET_BATCH];
     bool has_arrived[MSCCLPP_DEV_COLL_PACKET_BATCH];
     uint32_t first_rank, i;
 
-    for (first_rank = 0; first_rank < end; first_rank += batch) {
+    for (first_rank = 0; first_rank < ranks_end; first_rank += batch) {
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < batch; ++i) {
-            has_arrived[i] = first_rank + i >= end ||
+            has_arrived[i] = first_rank + i >= ranks_end ||
                              mscclpp_dev_coll_packets_poll(packets, first_rank + i, unit, bytes, &values[i]);
         }
         MSCCLPP_DEV_UNROLL
@@ -218,7 +219,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t
             }
             if (first_rank + i == 0) {
                 mscclpp_dev_acc_set(&acc, dtype, values[i]);
-            } else if (first_rank + i < end) {
+            } else if (first_rank + i < ranks_end) {
                 mscclpp_dev_acc_add(&acc, hot, dtype, op, values[i]);
             }
         }
@@ -241,9 +242,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const 
     const uint64_t bytes = mscclpp_dev_coll_result_bytes(coll, blocks);
     const uint32_t units = (uint32_t)mscclpp_dev_units(bytes), mask = mscclpp_dev_unit_mask(dtype);
     /* A scan combines the operands of lower ranks. Other patterns combine those of all ranks. */
-    const uint32_t end = coll->pattern == MSCCLPP_DEV_SCAN     ? args->rank + 1
-                         : coll->pattern == MSCCLPP_DEV_EXSCAN ? args->rank
-                                                               : args->nranks;
+    const uint32_t ranks_end = coll->pattern == MSCCLPP_DEV_SCAN     ? args->rank + 1
+                               : coll->pattern == MSCCLPP_DEV_EXSCAN ? args->rank
+                                                                     : args->nranks;
     mscclpp_dev_coll_packets_t packets;
     mscclpp_dev_vec_t value;
     uint32_t i, unit;
@@ -251,11 +252,11 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const 
     mscclpp_dev_enter(ctx, args);
     mscclpp_dev_coll_packets_begin(ctx, &packets, coll, blocks);
     mscclpp_dev_coll_packets_send(ctx, &packets);
-    if (packets.own_by_slot) {
+    if (packets.own_uses_slot) {
         mscclpp_dev_coll_packets_meet(ctx, args);
     }
     for (unit = thread; unit < units; unit += threads) {
-        value = mscclpp_dev_coll_packets_combine(ctx, &packets, end, bytes, hot, dtype, op, batch, unit);
+        value = mscclpp_dev_coll_packets_combine(ctx, &packets, ranks_end, bytes, hot, dtype, op, batch, unit);
         if (!ctx->failed) {
             mscclpp_dev_st_unit(args->out, unit, bytes, value, mask);
         }
@@ -264,7 +265,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const 
     for (i = 1 + thread; i < args->nranks; i += threads) {
         const uint32_t peer = mscclpp_dev_coll_previous(args, i);
 
-        if (units == 0 || peer >= end) {
+        if (units == 0 || peer >= ranks_end) {
             mscclpp_dev_coll_packets_get(ctx, &packets, peer, 0, &value);
         }
     }

@@ -18,7 +18,10 @@
  */
 #define MSCCLPP_DEV_STRIDED_LANES 8
 
-/* Copies the items of a segment that belong to lane `lane` of `lanes`. Only items of 16 bytes are moved in batches. */
+/*
+ * Copies the items of a segment of `size` bytes that belong to lane `lane` of `lanes`. An item has `width` bytes. Only
+ * items of 16 bytes are moved in batches.
+ */
 MSCCLPP_DEV void mscclpp_dev_strided_segment(char *to, const char *from, uint64_t size, uint32_t width, uint64_t lane,
                                              uint64_t lanes)
 {
@@ -65,7 +68,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_strided_lanes(uint64_t items, uint32_t width, u
  * of `size` bytes, and are `stride` bytes apart. A 64-bit division takes a GPU long, and most runs, of one segment, do
  * not need it.
  */
-MSCCLPP_DEV int64_t mscclpp_dev_strided_place(uint64_t segment, uint64_t run_segments, int64_t stride, uint64_t size)
+MSCCLPP_DEV int64_t mscclpp_dev_strided_offset(uint64_t segment, uint64_t run_segments, int64_t stride, uint64_t size)
 {
     return run_segments == 1 ? (int64_t)segment * stride
                              : (int64_t)(segment / run_segments) * stride + (int64_t)(segment % run_segments * size);
@@ -85,8 +88,8 @@ MSCCLPP_DEV void mscclpp_dev_strided_block(const mscclpp_dev_strided_t *block, u
     }
     for (segment = thread / lanes; segment < block->segments; segment += threads / lanes) {
         const char *from =
-            block->from + mscclpp_dev_strided_place(segment, block->from_run, block->from_stride, block->size);
-        char *to = block->to + mscclpp_dev_strided_place(segment, block->to_run, block->to_stride, block->size);
+            block->from + mscclpp_dev_strided_offset(segment, block->from_run, block->from_stride, block->size);
+        char *to = block->to + mscclpp_dev_strided_offset(segment, block->to_run, block->to_stride, block->size);
 
         mscclpp_dev_strided_segment(to, from, block->size, block->width, thread % lanes, lanes);
     }

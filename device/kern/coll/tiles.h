@@ -19,10 +19,10 @@
 typedef struct {
     const mscclpp_dev_coll_args_t *coll;
     const mscclpp_dev_blocks_args_t *blocks; /* NULL: all blocks have the same size */
-    uint64_t tile;                           /* bytes of a tile */
-    uint64_t begin;                          /* offset in each block of data where this turn's tile begins, bytes */
-    uint64_t skipped;                        /* blocks of up to so many bytes do not go through tiles */
-    uint32_t half;                           /* which of the two tiles this turn uses: 0 or 1 */
+    uint64_t tile_bytes;
+    uint64_t begin;             /* where this turn's tile begins in each block of data, offset in bytes */
+    uint64_t max_skipped_bytes; /* blocks of up to so many bytes do not go through tiles */
+    uint32_t tile_set;          /* which of the two tiles of each sender this turn uses: 0 or 1 */
 } mscclpp_dev_coll_turn_t;
 
 /* Returns the turn of this block of the grid that follows the given one. */
@@ -31,8 +31,8 @@ MSCCLPP_DEV mscclpp_dev_coll_turn_t mscclpp_dev_coll_next_turn(const mscclpp_dev
 {
     mscclpp_dev_coll_turn_t next = *turn;
 
-    next.begin += ctx->nblocks * turn->tile;
-    next.half ^= 1;
+    next.begin += ctx->nblocks * turn->tile_bytes;
+    next.tile_set ^= 1;
     return next;
 }
 
@@ -40,13 +40,14 @@ MSCCLPP_DEV mscclpp_dev_coll_turn_t mscclpp_dev_coll_next_turn(const mscclpp_dev
  * Returns the part of a block that this turn moves. It has 0 bytes if the block ends before the turn's tile, or if it
  * does not go through tiles.
  */
-MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_cut(const mscclpp_dev_coll_turn_t *turn, mscclpp_dev_block_t block)
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_turn_part(const mscclpp_dev_coll_turn_t *turn,
+                                                           mscclpp_dev_block_t block)
 {
     const uint64_t bytes_left =
-        block.bytes > turn->begin && block.bytes > turn->skipped ? block.bytes - turn->begin : 0;
+        block.bytes > turn->begin && block.bytes > turn->max_skipped_bytes ? block.bytes - turn->begin : 0;
 
     block.offset += turn->begin;
-    block.bytes = bytes_left < turn->tile ? bytes_left : turn->tile;
+    block.bytes = bytes_left < turn->tile_bytes ? bytes_left : turn->tile_bytes;
     return block;
 }
 
@@ -55,9 +56,9 @@ MSCCLPP_DEV char *mscclpp_dev_coll_tile(const mscclpp_dev_ctx_t *ctx, const mscc
                                         uint32_t receiver, uint32_t sender)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
-    const uint64_t number = ((uint64_t)ctx->block * 2 + turn->half) * args->nranks + sender;
+    const uint64_t number = ((uint64_t)ctx->block * 2 + turn->tile_set) * args->nranks + sender;
 
-    return args->scratch[receiver] + args->bulk_offset + number * turn->tile;
+    return args->scratch[receiver] + args->bulk_offset + number * turn->tile_bytes;
 }
 
 /* Stores the turn's part of this rank's blocks into its peers' tiles. A barrier must follow before they read them. */
@@ -69,7 +70,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_give(const mscclpp_dev_ctx_t *ctx, const msccl
     for (i = 1; i < args->nranks; ++i) {
         const uint32_t peer = mscclpp_dev_coll_next(args, i);
         const mscclpp_dev_block_t part =
-            mscclpp_dev_coll_cut(turn, mscclpp_dev_coll_send_block(turn->coll, turn->blocks, peer));
+            mscclpp_dev_coll_turn_part(turn, mscclpp_dev_coll_send_block(turn->coll, turn->blocks, peer));
 
         mscclpp_dev_coll_copy(mscclpp_dev_coll_tile(ctx, turn, peer, args->rank), (const char *)args->in + part.offset,
                               part.bytes, ctx->tid, ctx->nthreads);
@@ -88,7 +89,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const msccl
     for (i = 1; i < args->nranks; ++i) {
         const uint32_t peer = mscclpp_dev_coll_previous(args, i);
         const mscclpp_dev_block_t part =
-            mscclpp_dev_coll_cut(turn, mscclpp_dev_coll_recv_block(turn->coll, turn->blocks, peer));
+            mscclpp_dev_coll_turn_part(turn, mscclpp_dev_coll_recv_block(turn->coll, turn->blocks, peer));
 
         mscclpp_dev_coll_copy((char *)args->out + part.offset, mscclpp_dev_coll_tile(ctx, turn, args->rank, peer),
                               part.bytes, ctx->tid, ctx->nthreads);
@@ -113,16 +114,16 @@ MSCCLPP_DEV const char *mscclpp_dev_coll_operand(const mscclpp_dev_ctx_t *ctx, c
 /* Combines a large part of the result by rows, as mscclpp_dev_coll_take_combined does unit by unit, and stores it. */
 MSCCLPP_DEV void mscclpp_dev_coll_take_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                             const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
-                                            uint32_t end, int dtype, int op)
+                                            uint32_t ranks_end, int dtype, int op)
 {
     mscclpp_dev_direct_args_t operands;
     uint32_t rank;
 
     operands.mode = MSCCLPP_DEV_DIRECT_REDUCE;
-    operands.common.nranks = end;
+    operands.common.nranks = ranks_end;
     operands.common.bytes = part.bytes;
     operands.to[0] = (char *)turn->coll->common.out + part.offset;
-    for (rank = 0; rank < end; ++rank) {
+    for (rank = 0; rank < ranks_end; ++rank) {
         operands.from[rank] = mscclpp_dev_coll_operand(ctx, turn, own_block, rank);
     }
     mscclpp_dev_rows_combine(&operands, dtype, op, ctx->tid, ctx->nthreads);
@@ -137,14 +138,14 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_rows(const mscclpp_dev_ctx_t *ctx, const 
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                    const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
-                                                   uint32_t end, int batch, bool hot, int dtype, int op)
+                                                   uint32_t ranks_end, int batch, bool hot, int dtype, int op)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
     char *to = (char *)args->out + part.offset;
-    const char *own = (const char *)args->in + own_block->offset;
-    const bool is_aligned = ((uintptr_t)to | (uintptr_t)own) % MSCCLPP_DEV_UNIT == 0; /* and so are tiles */
+    const char *own_operand = (const char *)args->in + own_block->offset;
+    const bool is_aligned = ((uintptr_t)to | (uintptr_t)own_operand) % MSCCLPP_DEV_UNIT == 0; /* and so are tiles */
     const uint64_t step = ctx->nthreads;
-    const uint64_t whole_units = is_aligned && end != 0 && mscclpp_dev_unit_mask(dtype) == MSCCLPP_DEV_WHOLE_UNIT
+    const uint64_t whole_units = is_aligned && ranks_end != 0 && mscclpp_dev_unit_mask(dtype) == MSCCLPP_DEV_WHOLE_UNIT
                                      ? part.bytes / MSCCLPP_DEV_UNIT
                                      : 0;
     mscclpp_dev_acc_t acc[MSCCLPP_DEV_COLL_BATCH];
@@ -154,7 +155,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_batches(const mscclpp_dev_ctx_t *ctx,
     int j;
 
     for (unit = ctx->tid; unit + (uint64_t)(batch - 1) * step < whole_units; unit += (uint64_t)batch * step) {
-        for (rank = 0; rank < end; ++rank) {
+        for (rank = 0; rank < ranks_end; ++rank) {
             const char *from = mscclpp_dev_coll_operand(ctx, turn, own_block, rank);
 
             MSCCLPP_DEV_UNROLL
@@ -180,11 +181,12 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_batches(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Combines the operands of ranks 0 to `end` - 1 in rank order, and stores the turn's part of the result in the output.
- * `result_bytes` is the size of the whole result; 0: this rank has none. `end` is 0 only if this rank has no result.
+ * Combines the operands of ranks 0 to `ranks_end` - 1 in rank order, and stores the turn's part of the result in the
+ * output. `result_bytes` is the size of the whole result; 0: this rank has none. `ranks_end` is 0 only if this rank has
+ * no result.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
-                                                uint32_t end, uint64_t result_bytes, int dtype, int op)
+                                                uint32_t ranks_end, uint64_t result_bytes, int dtype, int op)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
     mscclpp_dev_block_t part = {0, 0}, own_block;
@@ -194,21 +196,21 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
     uint32_t rank;
 
     part.bytes = result_bytes;
-    part = mscclpp_dev_coll_cut(turn, part);
-    own_block = mscclpp_dev_coll_cut(turn, mscclpp_dev_coll_send_block(turn->coll, turn->blocks, args->rank));
+    part = mscclpp_dev_coll_turn_part(turn, part);
+    own_block = mscclpp_dev_coll_turn_part(turn, mscclpp_dev_coll_send_block(turn->coll, turn->blocks, args->rank));
 #if MSCCLPP_DEV_ROWS
     if (mscclpp_dev_rows_serve(dtype, op, part.bytes)) {
-        mscclpp_dev_coll_take_rows(ctx, turn, &own_block, part, end, dtype, op);
+        mscclpp_dev_coll_take_rows(ctx, turn, &own_block, part, ranks_end, dtype, op);
         return;
     }
 #endif
     unit = MSCCLPP_DEV_FOLDS && dtype == MSCCLPP_DTYPE_FLOAT32 && op == MSCCLPP_OP_SUM
-               ? mscclpp_dev_coll_take_batches(ctx, turn, &own_block, part, end, MSCCLPP_DEV_COLL_BATCH / 2, true,
+               ? mscclpp_dev_coll_take_batches(ctx, turn, &own_block, part, ranks_end, MSCCLPP_DEV_COLL_BATCH / 2, true,
                                                MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM)
-               : mscclpp_dev_coll_take_batches(ctx, turn, &own_block, part, end, MSCCLPP_DEV_COLL_BATCH_ANY, false,
-                                               dtype, op);
+               : mscclpp_dev_coll_take_batches(ctx, turn, &own_block, part, ranks_end, MSCCLPP_DEV_COLL_BATCH_ANY,
+                                               false, dtype, op);
     for (; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
-        for (rank = 0; rank < end; ++rank) {
+        for (rank = 0; rank < ranks_end; ++rank) {
             value = mscclpp_dev_ld_unit(mscclpp_dev_coll_operand(ctx, turn, &own_block, rank), unit, part.bytes);
             if (rank == 0) {
                 mscclpp_dev_acc_set(&acc, dtype, value);
@@ -222,51 +224,52 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
 }
 
 /*
- * Prepares this block's turns, and sets its first one. `blocks` is NULL if all blocks have the same size. `skipped` is
- * that of mscclpp_dev_coll_turn_t.
+ * Prepares this block's turns, and sets its first one. `blocks` is NULL if all blocks have the same size.
+ * `max_skipped_bytes` is that of mscclpp_dev_coll_turn_t.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_first_turn(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_turn_t *turn,
                                              const mscclpp_dev_coll_args_t *coll,
-                                             const mscclpp_dev_blocks_args_t *blocks, uint64_t skipped)
+                                             const mscclpp_dev_blocks_args_t *blocks, uint64_t max_skipped_bytes)
 {
     turn->coll = coll;
     turn->blocks = blocks;
-    turn->tile = MSCCLPP_DEV_COLL_TILE(coll->common.bulk_size, ctx->nblocks, coll->common.nranks);
-    turn->begin = ctx->block * turn->tile;
-    turn->half = 0;
-    turn->skipped = skipped;
+    turn->tile_bytes = MSCCLPP_DEV_COLL_TILE(coll->common.bulk_size, ctx->nblocks, coll->common.nranks);
+    turn->begin = ctx->block * turn->tile_bytes;
+    turn->tile_set = 0;
+    turn->max_skipped_bytes = max_skipped_bytes;
 }
 
 /*
  * Moves or combines the blocks, turn by turn: passes a barrier, stores the data of the next turn into the peers' tiles,
- * and takes those in this rank's tiles. `largest` is the size of the largest block of all ranks. Blocks of the grid may
- * have different numbers of turns, but blocks of the same number have the same number of turns on all ranks. Adds the
- * barriers to *barriers. All ranks must have ended earlier use of the bulk area. After a failure no further turn
- * begins, and the output is incomplete.
+ * and takes those in this rank's tiles. `largest_bytes` is the size of the largest block of all ranks. Blocks of the
+ * grid may have different numbers of turns, but blocks of the same number have the same number of turns on all ranks.
+ * Adds the barriers to *barriers. All ranks must have ended earlier use of the bulk area. After a failure no further
+ * turn begins, and the output is incomplete.
  */
-MSCCLPP_DEV void mscclpp_dev_coll_take_turns(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_turn_t turn, uint64_t largest,
-                                             bool combines, int dtype, int op, uint64_t *barriers)
+MSCCLPP_DEV void mscclpp_dev_coll_take_turns(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_turn_t turn,
+                                             uint64_t largest_bytes, bool combines, int dtype, int op,
+                                             uint64_t *barriers)
 {
     const mscclpp_dev_coll_args_t *coll = turn.coll;
     const mscclpp_dev_args_t *common = &coll->common;
     const uint64_t result_bytes = combines ? mscclpp_dev_coll_result_bytes(coll, turn.blocks) : 0;
     /* A scan combines the operands of lower ranks. Other patterns combine those of all ranks. */
-    const uint32_t end = coll->pattern == MSCCLPP_DEV_SCAN     ? common->rank + 1
-                         : coll->pattern == MSCCLPP_DEV_EXSCAN ? common->rank
-                                                               : common->nranks;
+    const uint32_t ranks_end = coll->pattern == MSCCLPP_DEV_SCAN     ? common->rank + 1
+                               : coll->pattern == MSCCLPP_DEV_EXSCAN ? common->rank
+                                                                     : common->nranks;
     mscclpp_dev_coll_turn_t next;
 
-    if (turn.begin < largest && !ctx->failed) {
+    if (turn.begin < largest_bytes && !ctx->failed) {
         mscclpp_dev_coll_give(ctx, &turn);
     }
-    for (; turn.begin < largest && !ctx->failed; turn = next) {
+    for (; turn.begin < largest_bytes && !ctx->failed; turn = next) {
         next = mscclpp_dev_coll_next_turn(ctx, &turn);
         mscclpp_dev_barrier(ctx, common, ++*barriers);
-        if (!ctx->failed && next.begin < largest) {
+        if (!ctx->failed && next.begin < largest_bytes) {
             mscclpp_dev_coll_give(ctx, &next);
         }
         if (!ctx->failed && combines) {
-            mscclpp_dev_coll_take_combined(ctx, &turn, end, result_bytes, dtype, op);
+            mscclpp_dev_coll_take_combined(ctx, &turn, ranks_end, result_bytes, dtype, op);
         } else if (!ctx->failed) {
             mscclpp_dev_coll_take(ctx, &turn);
         }

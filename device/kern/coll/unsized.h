@@ -1,9 +1,9 @@
 /*
- * Moves blocks of which only the two ends of a pair know the size, in one step if they are small. Each rank sends each
+ * Moves blocks whose sizes only their senders and receivers know, in one step if they are small. Each rank sends each
  * peer a head: a packet with the size of this rank's largest block. Small blocks follow the head as packets, in the
  * same slot. If the heads say that no rank has a large block, the call ends there, as one of packets.h does. Otherwise
- * all ranks go on with tiles (tiles.h), for the large blocks only. The two ends of a pair agree which way its block
- * goes, because both know its size.
+ * all ranks go on with tiles (tiles.h), for the large blocks only. The sender and the receiver of a block agree which
+ * way it goes, because both know its size.
  *
  * The heads are the packets that each kernel has to receive from every peer (lib/packet.h).
  */
@@ -20,12 +20,12 @@
 MSCCLPP_DEV void mscclpp_dev_coll_send_heads(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *packets)
 {
     const mscclpp_dev_args_t *args = &packets->coll->common;
-    const uint64_t largest = packets->blocks->largest_block;
+    const uint64_t largest_bytes = packets->blocks->largest_block;
     mscclpp_dev_vec_t head = mscclpp_dev_vec_zero();
     uint32_t i;
 
-    head.w[0] = (uint32_t)largest;
-    head.w[1] = (uint32_t)(largest >> 32);
+    head.w[0] = (uint32_t)largest_bytes;
+    head.w[1] = (uint32_t)(largest_bytes >> 32);
     for (i = 1 + ctx->tid; i < args->nranks && !ctx->failed; i += ctx->nthreads) {
         mscclpp_dev_put_unit(mscclpp_dev_coll_slot(packets, mscclpp_dev_coll_next(args, i), args->rank, 0),
                              packets->half_gap, head, packets->flag, MSCCLPP_DEV_LL16);
@@ -102,9 +102,9 @@ MSCCLPP_DEV bool mscclpp_dev_coll_has_large(mscclpp_dev_ctx_t *ctx, const mscclp
     uint32_t i;
 
     for (i = 1 + ctx->tid; i < args->nranks; i += ctx->nthreads) {
-        const uint64_t largest = mscclpp_dev_coll_get_head(ctx, packets, mscclpp_dev_coll_previous(args, i));
+        const uint64_t largest_bytes = mscclpp_dev_coll_get_head(ctx, packets, mscclpp_dev_coll_previous(args, i));
 
-        has_large = has_large || largest > packets_max;
+        has_large = has_large || largest_bytes > packets_max;
     }
     has_large = mscclpp_dev_block_sync_or(ctx, has_large);
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
@@ -115,15 +115,15 @@ MSCCLPP_DEV bool mscclpp_dev_coll_has_large(mscclpp_dev_ctx_t *ctx, const mscclp
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_find_largest(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *packets)
 {
     const mscclpp_dev_args_t *args = &packets->coll->common;
-    uint64_t largest = packets->blocks->largest_block;
+    uint64_t largest_bytes = packets->blocks->largest_block;
     uint32_t i;
 
     for (i = 1; i < args->nranks; ++i) {
-        const uint64_t peer_largest = mscclpp_dev_coll_get_head(ctx, packets, mscclpp_dev_coll_next(args, i));
+        const uint64_t peer_largest_bytes = mscclpp_dev_coll_get_head(ctx, packets, mscclpp_dev_coll_next(args, i));
 
-        largest = peer_largest > largest ? peer_largest : largest;
+        largest_bytes = peer_largest_bytes > largest_bytes ? peer_largest_bytes : largest_bytes;
     }
-    return largest;
+    return largest_bytes;
 }
 
 /*

@@ -14,11 +14,12 @@
  * Returns true if all items of the step consist of whole, aligned units, and none is cut off by the end of its block.
  * *has_packets then tells whether some hold packets; after false it tells nothing.
  */
-MSCCLPP_DEV bool mscclpp_dev_plan_is_whole(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_step_t *step,
-                                           const mscclpp_dev_plan_run_t *run, mscclpp_dev_plan_slice_t slice,
-                                           bool *has_packets)
+MSCCLPP_DEV bool mscclpp_dev_plan_has_whole_units(const mscclpp_dev_plan_args_t *args,
+                                                  const mscclpp_dev_plan_step_t *step,
+                                                  const mscclpp_dev_plan_run_t *run, mscclpp_dev_plan_slice_t slice,
+                                                  bool *has_packets)
 {
-    uintptr_t all_bits = slice.bytes; /* of the size and all addresses, combined by OR */
+    uintptr_t size_and_address_bits = slice.bytes; /* of the size and all addresses, combined by OR */
     uint32_t i;
 
     *has_packets = false;
@@ -29,51 +30,51 @@ MSCCLPP_DEV bool mscclpp_dev_plan_is_whole(const mscclpp_dev_plan_args_t *args, 
             return false;
         }
         *has_packets = *has_packets || span.packets != 0;
-        all_bits |= (uintptr_t)span.address;
+        size_and_address_bits |= (uintptr_t)span.address;
     }
-    return all_bits % MSCCLPP_DEV_UNIT == 0;
+    return size_and_address_bits % MSCCLPP_DEV_UNIT == 0;
 }
 
-/* Loads a batch of units from `first`, `stride` units apart. */
-MSCCLPP_DEV void mscclpp_dev_plan_load_batch(const char *first, uint64_t stride, mscclpp_dev_vec_t *values)
+/* Loads a batch of units into `values`: the first one is at `from`, and they are `stride` units apart. */
+MSCCLPP_DEV void mscclpp_dev_plan_load_batch(const char *from, uint64_t stride, mscclpp_dev_vec_t *values)
 {
     uint32_t i;
 
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < MSCCLPP_DEV_PLAN_BATCH; ++i) {
-        values[i] = mscclpp_dev_ld_vec(first + i * stride * MSCCLPP_DEV_UNIT);
+        values[i] = mscclpp_dev_ld_vec(from + i * stride * MSCCLPP_DEV_UNIT);
     }
 }
 
 /* Returns the address of a unit of an item, counted from byte `first_byte` of its chunks. */
-MSCCLPP_DEV char *mscclpp_dev_plan_unit(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_run_t *run,
-                                        uint32_t item, uint64_t first_byte, uint64_t unit)
+MSCCLPP_DEV char *mscclpp_dev_plan_unit_address(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_run_t *run,
+                                                uint32_t item, uint64_t first_byte, uint64_t unit)
 {
     return mscclpp_dev_plan_span(args, run, item, first_byte).address + unit * MSCCLPP_DEV_UNIT;
 }
 
 /*
  * Executes a step on whole units, batch by batch, as long as this thread has whole batches. The step's items must be
- * whole (mscclpp_dev_plan_is_whole), so that no unit has to be waited for or is cut off. The thread loads its units of
- * the next operand while it combines those of the current one. Returns this thread's first unit that is left.
+ * whole (mscclpp_dev_plan_has_whole_units), so that no unit has to be waited for or is cut off. The thread loads its
+ * units of the next operand while it combines those of the current one. Returns this thread's first unit that is left.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                               const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
                                               mscclpp_dev_plan_slice_t slice, bool hot, int dtype, int op)
 {
     const uint64_t stride = ctx->nthreads, units = slice.bytes / MSCCLPP_DEV_UNIT;
-    mscclpp_dev_vec_t values[MSCCLPP_DEV_PLAN_BATCH], next[MSCCLPP_DEV_PLAN_BATCH];
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_PLAN_BATCH], next_values[MSCCLPP_DEV_PLAN_BATCH];
     mscclpp_dev_acc_t acc[MSCCLPP_DEV_PLAN_BATCH];
     uint64_t unit;
     uint32_t i, j;
 
     for (unit = ctx->tid; unit + (MSCCLPP_DEV_PLAN_BATCH - 1) * stride < units;
          unit += MSCCLPP_DEV_PLAN_BATCH * stride) {
-        mscclpp_dev_plan_load_batch(mscclpp_dev_plan_unit(args, run, step->items, slice.first_byte, unit), stride,
-                                    values);
+        mscclpp_dev_plan_load_batch(mscclpp_dev_plan_unit_address(args, run, step->items, slice.first_byte, unit),
+                                    stride, values);
         if (step->sources > 1) {
-            mscclpp_dev_plan_load_batch(mscclpp_dev_plan_unit(args, run, step->items + 1, slice.first_byte, unit),
-                                        stride, next);
+            mscclpp_dev_plan_load_batch(
+                mscclpp_dev_plan_unit_address(args, run, step->items + 1, slice.first_byte, unit), stride, next_values);
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
                 mscclpp_dev_acc_set(&acc[j], dtype, values[j]);
@@ -81,12 +82,13 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, cons
             for (i = 1; i < step->sources; ++i) {
                 MSCCLPP_DEV_UNROLL
                 for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
-                    values[j] = next[j];
+                    values[j] = next_values[j];
                 }
                 /* The next source's units are loaded while this one's are combined. */
                 if (i + 1 < step->sources) {
                     mscclpp_dev_plan_load_batch(
-                        mscclpp_dev_plan_unit(args, run, step->items + i + 1, slice.first_byte, unit), stride, next);
+                        mscclpp_dev_plan_unit_address(args, run, step->items + i + 1, slice.first_byte, unit), stride,
+                        next_values);
                 }
                 MSCCLPP_DEV_UNROLL
                 for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
@@ -99,11 +101,12 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, cons
             }
         }
         for (i = 0; i < step->targets; ++i) {
-            char *first = mscclpp_dev_plan_unit(args, run, step->items + step->sources + i, slice.first_byte, unit);
+            char *to =
+                mscclpp_dev_plan_unit_address(args, run, step->items + step->sources + i, slice.first_byte, unit);
 
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
-                mscclpp_dev_st_vec(first + j * stride * MSCCLPP_DEV_UNIT, values[j]);
+                mscclpp_dev_st_vec(to + j * stride * MSCCLPP_DEV_UNIT, values[j]);
             }
         }
     }
@@ -132,7 +135,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batch_unit(const mscclpp_dev_ctx_t *ctx, m
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_plan_wait_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                                     mscclpp_dev_wait_t *wait, uint32_t rank)
 {
-    return mscclpp_dev_wait_turn(ctx, &args->common, wait, args->names[rank]);
+    return mscclpp_dev_wait_turn(ctx, &args->common, wait, args->late_ranks[rank]);
 }
 
 /*
@@ -194,8 +197,8 @@ MSCCLPP_DEV void mscclpp_dev_plan_put_batch(const mscclpp_dev_ctx_t *ctx, const 
 }
 
 /*
- * Executes a step with packets on whole units, batch by batch. The items must be whole (mscclpp_dev_plan_is_whole).
- * Returns false if a wait for packets failed; after that, nothing is stored.
+ * Executes a step with packets on whole units, batch by batch. The items must be whole
+ * (mscclpp_dev_plan_has_whole_units). Returns false if a wait for packets failed; after that, nothing is stored.
  *
  * A thread waits for all packets of a batch before it stores a unit of it. No plan without faults needs these stores
  * for those packets: in the simulation (mscclpp_plan_simulate), an operation begins when all of its packets are there.
@@ -275,7 +278,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches_if_whole(mscclpp_dev_ctx_t ctx, co
     const uint64_t all_units = slice.bytes / MSCCLPP_DEV_UNIT;
     bool has_packets;
 
-    if (!mscclpp_dev_plan_is_whole(args, step, run, slice, &has_packets) ||
+    if (!mscclpp_dev_plan_has_whole_units(args, step, run, slice, &has_packets) ||
         (has_packets && (args->width != MSCCLPP_DEV_LL16 || args->orders != 0))) {
         return ctx.tid;
     }

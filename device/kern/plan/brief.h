@@ -29,7 +29,7 @@ MSCCLPP_DEV bool mscclpp_dev_plan_brief_load(const mscclpp_dev_plan_span_t *span
     bool has_arrived;
 
     if (span->packets == 0) {
-        *value = mscclpp_dev_plan_is_plain(span, unit)
+        *value = mscclpp_dev_plan_is_whole_unit(span, unit)
                      ? mscclpp_dev_ld_vec(span->address + (uint64_t)unit * MSCCLPP_DEV_UNIT)
                      : mscclpp_dev_plan_load_part(span->address, unit, span->bytes);
         return true;
@@ -55,24 +55,25 @@ MSCCLPP_DEV void mscclpp_dev_plan_brief_unit(mscclpp_dev_ctx_t *ctx, const msccl
     uint32_t i, j;
 
     for (i = 0; i < step->sources; i += MSCCLPP_DEV_PLAN_SOURCES) {
-        const uint32_t left = step->sources - i;
+        const uint32_t sources_left = step->sources - i;
         mscclpp_dev_wait_t wait = {0, 0};
-        uint32_t missing = left < MSCCLPP_DEV_PLAN_SOURCES ? (1u << left) - 1 : (1u << MSCCLPP_DEV_PLAN_SOURCES) - 1,
-                 late = 0;
+        uint32_t missing_mask = sources_left < MSCCLPP_DEV_PLAN_SOURCES ? (1u << sources_left) - 1
+                                                                        : (1u << MSCCLPP_DEV_PLAN_SOURCES) - 1,
+                 late_rank = 0;
 
         do {
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < MSCCLPP_DEV_PLAN_SOURCES; ++j) {
-                if ((missing >> j & 1) != 0) {
+                if ((missing_mask >> j & 1) != 0) {
                     span = mscclpp_dev_plan_span_of(args, &items[i + j], flag);
                     if (mscclpp_dev_plan_brief_load(&span, unit, flag, &values[j])) {
-                        missing &= ~(1u << j);
+                        missing_mask &= ~(1u << j);
                     } else {
-                        late = span.rank;
+                        late_rank = span.rank;
                     }
                 }
             }
-        } while (missing != 0 && mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->names[late]));
+        } while (missing_mask != 0 && mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->late_ranks[late_rank]));
         MSCCLPP_DEV_UNROLL
         for (j = 0; j < MSCCLPP_DEV_PLAN_SOURCES; ++j) {
             if (i + j == 0) {

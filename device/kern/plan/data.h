@@ -10,9 +10,9 @@
 #define MSCCLPP_DEV_PLAN_SOURCES 4u
 
 /*
- * Waits for a unit's packets from all sources, for plans in which packets also order other accesses. After this, this
- * thread sees all that the senders of the packets did before they sent them. That is why the caller reads the unit's
- * plain sources only afterwards. If a wait fails, sets ctx->failed.
+ * Waits for a unit's packets from all sources, for plans in which packets also order other accesses. Afterwards, this
+ * thread sees all that the senders of the packets did before they sent them. So the caller reads the unit's plain
+ * sources only then. If a wait fails, sets ctx->failed.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_after_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                                         const mscclpp_dev_plan_step_t *step,
@@ -53,24 +53,24 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_combine(mscclpp_dev_ctx_t *ctx, c
     uint32_t i, j;
 
     for (i = 0; i < step->sources; i += MSCCLPP_DEV_PLAN_SOURCES) {
-        const uint32_t left = step->sources - i;
-        const uint32_t count = left < MSCCLPP_DEV_PLAN_SOURCES ? left : MSCCLPP_DEV_PLAN_SOURCES;
+        const uint32_t sources_left = step->sources - i;
+        const uint32_t count = sources_left < MSCCLPP_DEV_PLAN_SOURCES ? sources_left : MSCCLPP_DEV_PLAN_SOURCES;
         mscclpp_dev_wait_t wait = {0, 0};
-        uint32_t missing = (1u << count) - 1, late = 0;
+        uint32_t missing_mask = (1u << count) - 1, late_rank = 0;
 
         do {
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < MSCCLPP_DEV_PLAN_SOURCES; ++j) {
-                if ((missing >> j & 1) != 0) {
+                if ((missing_mask >> j & 1) != 0) {
                     span = mscclpp_dev_plan_span(args, run, step->items + i + j, first_byte);
                     if (mscclpp_dev_plan_try_load(args, &span, unit, run->flag, &values[j])) {
-                        missing &= ~(1u << j);
+                        missing_mask &= ~(1u << j);
                     } else {
-                        late = span.rank;
+                        late_rank = span.rank;
                     }
                 }
             }
-        } while (missing != 0 && mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->names[late]));
+        } while (missing_mask != 0 && mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->late_ranks[late_rank]));
         MSCCLPP_DEV_UNROLL
         for (j = 0; j < MSCCLPP_DEV_PLAN_SOURCES; ++j) {
             if (i + j == 0) {

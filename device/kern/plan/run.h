@@ -42,7 +42,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_await(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     mscclpp_dev_wait_t wait = {0, 0};
 
     while (mscclpp_dev_ld_acquire_sys_u64(counter) < wanted) {
-        if (!mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->names[peer])) {
+        if (!mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->late_ranks[peer])) {
             return;
         }
     }
@@ -50,12 +50,12 @@ MSCCLPP_DEV void mscclpp_dev_plan_await(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 
 /*
  * Executes a step on channels or semaphores: a signal, wait, acquire or release, or a signal or flush of a port. Each
- * channel or semaphore is handled by one thread. The number of signals that were waited for is not atomic, because a
- * valid plan orders all waits on a channel. If a wait fails, sets ctx->failed in this thread, which then skips the rest
- * of the step; the block's next nop or barrier tells the other threads.
+ * channel or semaphore is handled by one thread. args->expected, which counts the signals waited for, is not atomic,
+ * because a valid plan orders all waits on a channel. If a wait fails, sets ctx->failed in this thread, which then
+ * skips the rest of the step. The block's next nop or barrier tells the other threads.
  */
-MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
-                                       const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run)
+MSCCLPP_DEV void mscclpp_dev_plan_use_links(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                            const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run)
 {
     uint32_t i;
 
@@ -154,10 +154,10 @@ MSCCLPP_DEV void mscclpp_dev_plan_clear(const mscclpp_dev_ctx_t *ctx, const mscc
  */
 MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_plan_begin_queued(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {
-    const mscclpp_dev_plan_state_t *last = &args->plan_state[ctx->block];
-    const uint32_t limit = args->common.epoch_limit, flag = last->epoch + 1;
+    const mscclpp_dev_plan_state_t *last_state = &args->plan_state[ctx->block];
+    const uint32_t limit = args->common.epoch_limit, flag = last_state->epoch + 1;
 
-    if (args->ready == MSCCLPP_DEV_PLAN_IS_READY || (flag <= limit && last->chunk == args->chunk)) {
+    if (args->ready == MSCCLPP_DEV_PLAN_IS_READY || (flag <= limit && last_state->chunk == args->chunk)) {
         return flag;
     }
     mscclpp_dev_plan_meet(ctx, &args->common);
@@ -195,9 +195,9 @@ MSCCLPP_DEV void mscclpp_dev_plan_leave(const mscclpp_dev_ctx_t *ctx, const mscc
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_only_clear(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {
-    const mscclpp_dev_plan_state_t *last = &args->plan_state[ctx->block];
-    const uint32_t epoch = last->epoch;
-    const bool clears = epoch >= args->common.epoch_limit || (args->mixes != 0 && last->chunk != args->chunk);
+    const mscclpp_dev_plan_state_t *last_state = &args->plan_state[ctx->block];
+    const uint32_t epoch = last_state->epoch;
+    const bool clears = epoch >= args->common.epoch_limit || (args->mixes != 0 && last_state->chunk != args->chunk);
 
     if (clears) {
         mscclpp_dev_plan_clear(ctx, args);
@@ -261,11 +261,11 @@ MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_prepare(const mscclpp_de
     uint32_t i;
 
     if (args->programs == NULL) {
-        const mscclpp_dev_plan_start_t first = args->starts[ctx->block];
+        const mscclpp_dev_plan_start_t start = args->starts[ctx->block];
 
-        program.steps = args->steps + first.step;
-        program.items = args->items + first.item;
-        program.links = args->links + first.link;
+        program.steps = args->steps + start.step;
+        program.items = args->items + start.item;
+        program.links = args->links + start.link;
         program.slices = NULL;
         program.spans = NULL;
         return program;
@@ -350,7 +350,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             mscclpp_dev_finish_packets(ctx, &args->common, launches, epoch); /* plans count flags of their own */
             return;
         default:
-            mscclpp_dev_plan_sync(ctx, args, step, &run);
+            mscclpp_dev_plan_use_links(ctx, args, step, &run);
             break;
         }
     }

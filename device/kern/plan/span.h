@@ -145,7 +145,7 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_put8(char *slot, mscclpp_dev_vec_t val
 }
 
 /* Returns true if a unit of a span is whole, and the span begins at a multiple of MSCCLPP_DEV_UNIT. */
-MSCCLPP_DEV bool mscclpp_dev_plan_is_plain(const mscclpp_dev_plan_span_t *span, uint64_t unit)
+MSCCLPP_DEV bool mscclpp_dev_plan_is_whole_unit(const mscclpp_dev_plan_span_t *span, uint64_t unit)
 {
     return (unit + 1) * MSCCLPP_DEV_UNIT <= span->bytes && (uintptr_t)span->address % MSCCLPP_DEV_UNIT == 0;
 }
@@ -161,8 +161,9 @@ MSCCLPP_DEV bool mscclpp_dev_plan_try_load(const mscclpp_dev_plan_args_t *args, 
     bool has_arrived;
 
     if (span->packets == 0) {
-        *value = mscclpp_dev_plan_is_plain(span, unit) ? mscclpp_dev_ld_vec(span->address + unit * MSCCLPP_DEV_UNIT)
-                                                       : mscclpp_dev_plan_load_part(span->address, unit, span->bytes);
+        *value = mscclpp_dev_plan_is_whole_unit(span, unit)
+                     ? mscclpp_dev_ld_vec(span->address + unit * MSCCLPP_DEV_UNIT)
+                     : mscclpp_dev_plan_load_part(span->address, unit, span->bytes);
         return true;
     }
     has_arrived = args->width == MSCCLPP_DEV_LL8
@@ -185,7 +186,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_await_unit(mscclpp_dev_ctx_t *ctx, const msccl
     mscclpp_dev_wait_t wait = {0, 0};
 
     while (!mscclpp_dev_plan_try_load(args, span, unit, flag, value)) {
-        if (!mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->names[span->rank])) {
+        if (!mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->late_ranks[span->rank])) {
             return;
         }
     }
@@ -201,7 +202,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, con
     char *slot = span->address + unit * MSCCLPP_DEV_PACKET_UNIT;
 
     if (span->packets == 0) {
-        if (mscclpp_dev_plan_is_plain(span, unit) && mask == MSCCLPP_DEV_WHOLE_UNIT) {
+        if (mscclpp_dev_plan_is_whole_unit(span, unit) && mask == MSCCLPP_DEV_WHOLE_UNIT) {
             mscclpp_dev_st_vec(span->address + unit * MSCCLPP_DEV_UNIT, value);
         } else {
             mscclpp_dev_plan_store_part(span->address, unit, span->bytes, value, mask);

@@ -61,21 +61,21 @@ MSCCLPP_DEV void mscclpp_dev_port_pair_round(mscclpp_dev_ctx_t *ctx, const msccl
 MSCCLPP_DEV void mscclpp_dev_port_pair(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_pair_args_t *pair)
 {
     const mscclpp_dev_args_t *args = &pair->common;
-    uint64_t begin, end;
+    uint64_t begin_ns, end_ns;
     uint32_t round;
 
     if (ctx->tid == 0 && ctx->block == 0) {
         mscclpp_dev_port_signal(ctx, args, &pair->channel);
         mscclpp_dev_port_wait(ctx, args, &pair->channel);
-        begin = mscclpp_dev_now_ns();
+        begin_ns = mscclpp_dev_now_ns();
         for (round = 0; round < pair->rounds && !ctx->failed; ++round) {
             mscclpp_dev_port_pair_round(ctx, pair);
         }
-        end = mscclpp_dev_now_ns();
+        end_ns = mscclpp_dev_now_ns();
         /* The host may overwrite the source once the kernel has ended. */
         mscclpp_dev_port_flush(ctx, args, &pair->channel);
         if (!ctx->failed) {
-            mscclpp_dev_st_release_sys_u64(pair->elapsed_ns, end > begin ? end - begin : 1);
+            mscclpp_dev_st_release_sys_u64(pair->elapsed_ns, end_ns > begin_ns ? end_ns - begin_ns : 1);
         }
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);

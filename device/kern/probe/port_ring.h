@@ -18,33 +18,36 @@
  * the transport. If a wait fails, sets ctx->failed and returns false.
  */
 MSCCLPP_DEV bool mscclpp_dev_port_ring_round(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_ring_args_t *ring,
-                                             uint32_t round, uint64_t first, uint64_t size, uint64_t count_before)
+                                             uint32_t round, uint64_t slice_begin, uint64_t slice_bytes,
+                                             uint64_t count_before)
 {
     const mscclpp_dev_args_t *args = &ring->common;
     const mscclpp_dev_port_channel_t *to_next = &ring->next[ctx->block], *to_previous = &ring->previous[ctx->block];
-    const uint64_t from = round % 2 * ring->slot_size + first, to = (round + 1) % 2 * ring->slot_size + first;
-    const uint64_t word = 2 * ring->slot_size + ctx->block * sizeof(uint64_t);
+    const uint64_t from = round % 2 * ring->slot_size + slice_begin,
+                   to = (round + 1) % 2 * ring->slot_size + slice_begin;
+    const uint64_t word_offset = 2 * ring->slot_size + ctx->block * sizeof(uint64_t);
 
     mscclpp_dev_port_signal(ctx, args, to_previous);
     mscclpp_dev_port_wait(ctx, args, to_next);
     if (ring->add != 0) {
-        mscclpp_dev_port_add(ctx, args, to_next, word, ring->add);
+        mscclpp_dev_port_add(ctx, args, to_next, word_offset, ring->add);
     }
     if (ring->combined != 0) {
-        mscclpp_dev_port_put_with_signal_and_flush(ctx, args, to_next, to, from, size);
+        mscclpp_dev_port_put_with_signal_and_flush(ctx, args, to_next, to, from, slice_bytes);
     } else {
-        mscclpp_dev_port_put(ctx, args, to_next, to, from, size);
+        mscclpp_dev_port_put(ctx, args, to_next, to, from, slice_bytes);
         mscclpp_dev_port_signal(ctx, args, to_next);
         mscclpp_dev_port_flush(ctx, args, to_next);
     }
     /* A transport that reads the source after its flush now sends a wrong byte, which the host finds in the output. */
-    if (ring->overwrite != 0 && size > 0 && !ctx->failed) {
+    if (ring->overwrite != 0 && slice_bytes > 0 && !ctx->failed) {
         ring->region[from] = 0;
-        ring->region[from + size - 1] = 0;
+        ring->region[from + slice_bytes - 1] = 0;
     }
     mscclpp_dev_port_wait(ctx, args, to_previous);
-    return !ctx->failed && mscclpp_dev_ld_relaxed_sys_u64((const uint64_t *)(const void *)(ring->region + word)) !=
-                               count_before + (round + 1) * ring->add;
+    return !ctx->failed &&
+           mscclpp_dev_ld_relaxed_sys_u64((const uint64_t *)(const void *)(ring->region + word_offset)) !=
+               count_before + (round + 1) * ring->add;
 }
 
 /*
@@ -56,23 +59,23 @@ MSCCLPP_DEV void mscclpp_dev_port_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     const mscclpp_dev_args_t *args = &ring->common;
     const uint64_t units = mscclpp_dev_units(args->bytes);
     const uint64_t share = (units + ctx->nblocks - 1) / ctx->nblocks * MSCCLPP_DEV_UNIT;
-    const uint64_t first = ctx->block * share < args->bytes ? ctx->block * share : args->bytes;
-    const uint64_t size = args->bytes - first < share ? args->bytes - first : share;
+    const uint64_t slice_begin = ctx->block * share < args->bytes ? ctx->block * share : args->bytes;
+    const uint64_t slice_bytes = args->bytes - slice_begin < share ? args->bytes - slice_begin : share;
     const uint64_t count_before = mscclpp_dev_ld_relaxed_sys_u64(
         (const uint64_t *)(const void *)(ring->region + 2 * ring->slot_size + ctx->block * sizeof(uint64_t)));
     uint32_t round;
 
-    mscclpp_dev_block_copy(ctx, ring->region + first, (const char *)args->in + first, size);
+    mscclpp_dev_block_copy(ctx, ring->region + slice_begin, (const char *)args->in + slice_begin, slice_bytes);
     for (round = 0; round < ring->rounds && !ctx->failed; ++round) {
         mscclpp_dev_block_sync(ctx);
-        if (ctx->tid == 0 && mscclpp_dev_port_ring_round(ctx, ring, round, first, size, count_before)) {
+        if (ctx->tid == 0 && mscclpp_dev_port_ring_round(ctx, ring, round, slice_begin, slice_bytes, count_before)) {
             ring->late[ctx->block] += 1;
         }
         ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     }
     if (!ctx->failed) {
-        mscclpp_dev_block_copy(ctx, (char *)args->out + first,
-                               ring->region + ring->rounds % 2 * ring->slot_size + first, size);
+        mscclpp_dev_block_copy(ctx, (char *)args->out + slice_begin,
+                               ring->region + ring->rounds % 2 * ring->slot_size + slice_begin, slice_bytes);
     }
     mscclpp_dev_finish_packets(ctx, args, mscclpp_dev_last_launch(ctx, args), mscclpp_dev_last_epoch(ctx, args));
 }

@@ -90,10 +90,10 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     uint64_t offset;
 
     for (int rank = 0; rank < team->group.oob.size; ++rank) {
-        args->names[rank] = (uint8_t)(MSCCLPP_DEV_MAX_RANKS + rank); /* how failures name a rank on another node */
+        args->late_ranks[rank] = (uint8_t)(MSCCLPP_DEV_MAX_RANKS + rank); /* how failures name a rank on another node */
     }
     for (int i = 0; i < team->group.size; ++i) {
-        args->names[team->group.members[i]] = (uint8_t)i;
+        args->late_ranks[team->group.members[i]] = (uint8_t)i;
     }
     args->rank = (uint32_t)team->group.oob.rank;
     args->room = plan->room.base;

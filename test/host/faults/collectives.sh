@@ -6,10 +6,11 @@
 coll=device/kern/coll
 plant coll-tiles-barrier collectives "$coll/tiles.h" "$launcher" \
     's/^        mscclpp_dev_barrier\(ctx, common, \+\+\*barriers\);/++*barriers;/'
-plant coll-tiles-half collectives "$coll/tiles.h" "$launcher" 's/^    next\.half \^= 1;//'
-plant unsized-own-largest unsized "$coll/unsized.h" "$launcher" 's/has_large = has_large \|\| largest > packets_max;//'
+plant coll-tiles-half collectives "$coll/tiles.h" "$launcher" 's/^    next\.tile_set \^= 1;//'
+plant unsized-own-largest unsized "$coll/unsized.h" "$launcher" \
+    's/has_large = has_large \|\| largest_bytes > packets_max;//'
 plant unsized-turns unsized "$coll/unsized.h" "$launcher" \
-    's/largest = peer_largest > largest \? peer_largest : largest;//'
+    's/largest_bytes = peer_largest_bytes > largest_bytes \? peer_largest_bytes : largest_bytes;//'
 plant unsized-head unsized "$coll/unsized.h" "$launcher" 's/(COLL_HEAD_UNITS) 1$/\1 0/'
 plant unsized-twice unsized "$coll/unsized.h" "$launcher" \
     's/coll, args, args->packets_max\);/coll, args, 0);/'
@@ -22,7 +23,7 @@ plant coll-swap-both collectives_in_place mca/common/task/coll_direct.c mca/comm
 plant coll-home-early collectives_in_place mca/common/task/coll_direct.c mca/common/task/coll_direct.c \
     's/direct->to\[0\] = task->out;/direct->to[0] = task->home != NULL ? task->home : task->out;/'
 plant coll-home-others collectives_in_place "$coll/direct.h" "$launcher" \
-    '/direct_go_home\(/,/^}/s/(is_aligned|bytes), thread, threads/\1, (thread + 1) % threads, threads/'
+    '/direct_copy_home\(/,/^}/s/(is_aligned|bytes), thread, threads/\1, (thread + 1) % threads, threads/'
 plant coll-home-unmapped collectives_in_place mca/common/task/coll_buffers.c mca/common/task/coll_buffers.c \
     's/^        task->out = task->home;//'
 plant coll-engines-end collectives mca/common/task/coll_engines.c mca/common/task/coll_engines.c \

@@ -4,7 +4,7 @@
 
 plant queue-mark-early engines "$launcher" "$launcher" 's/(passed = queue->ended) >= mark/\1 + 1 >= mark/'
 plant queue-flags-not-cleared stale "$barrier" "$launcher" \
-    's|(mscclpp_dev_st_relaxed_sys_u64\(&word\[i\], )0\);|if (0) \1 0);|'
+    's|(mscclpp_dev_st_relaxed_sys_u64\(&words\[i\], )0\);|if (0) \1 0);|'
 plant queue-cleared-after-send stale "$barrier" "$launcher" \
     '/i < words && !ctx->failed/,/^    \}/{H;d};/before \+ 2\);/{G}'
 plant queue-sent-too-early queue "$barrier" "$launcher" \

@@ -49,13 +49,13 @@ int mca_coll_mscclpp_host_call(void *stream, void (*function)(void *argument), v
 
 int mca_coll_mscclpp_host_capture_begin(void *stream)
 {
-    return errno_to_mpi(mscclpp_dev_twin_record(stream));
+    return errno_to_mpi(mscclpp_dev_twin_begin_record(stream));
 }
 
 int mca_coll_mscclpp_host_capture_end(void *stream, void **graph_p)
 {
     mscclpp_dev_twin_graph_t *graph = NULL;
-    const int error = mscclpp_dev_twin_recorded(stream, &graph);
+    const int error = mscclpp_dev_twin_end_record(stream, &graph);
 
     *graph_p = graph;
     return errno_to_mpi(error);

@@ -145,7 +145,7 @@ mscclpp_status_t mscclpp_twin_retain(mscclpp_gpu_stream_t *stream, void (*releas
 
 mscclpp_status_t mscclpp_twin_stream_query(mscclpp_gpu_stream_t *stream)
 {
-    if (!mscclpp_dev_twin_queue_idle(stream->queue)) {
+    if (!mscclpp_dev_twin_queue_is_idle(stream->queue)) {
         return MSCCLPP_IN_PROGRESS;
     }
     return MSCCLPP_OK;
@@ -160,7 +160,7 @@ mscclpp_status_t mscclpp_twin_stream_sync(mscclpp_gpu_stream_t *stream)
      * Yields at first, because the kernels need the CPU. Sleeps if the work takes longer, because the peers' kernels
      * need it, too.
      */
-    for (unsigned turn = 0; !mscclpp_dev_twin_queue_idle(stream->queue); ++turn) {
+    for (unsigned turn = 0; !mscclpp_dev_twin_queue_is_idle(stream->queue); ++turn) {
         if (turn < YIELDS_MAX) {
             sched_yield();
         } else {
@@ -207,7 +207,7 @@ void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
     if (address == NULL) {
         return;
     }
-    if (mscclpp_dev_twin_queue_idle(stream->queue)) {
+    if (mscclpp_dev_twin_queue_is_idle(stream->queue)) {
         free_pending(stream);
         free(address);
         return;
@@ -301,14 +301,14 @@ void mscclpp_twin_event_destroy(mscclpp_gpu_event_t *event)
 mscclpp_status_t mscclpp_twin_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream)
 {
     event->queue = stream->queue;
-    event->mark = mscclpp_dev_twin_queue_end(stream->queue);
+    event->mark = mscclpp_dev_twin_queue_mark_end(stream->queue);
     return MSCCLPP_OK;
 }
 
 mscclpp_status_t mscclpp_twin_event_query(mscclpp_gpu_event_t *event)
 {
-    return event->queue == NULL || mscclpp_dev_twin_queue_passed(event->queue, event->mark) ? MSCCLPP_OK
-                                                                                            : MSCCLPP_IN_PROGRESS;
+    return event->queue == NULL || mscclpp_dev_twin_queue_has_passed(event->queue, event->mark) ? MSCCLPP_OK
+                                                                                                : MSCCLPP_IN_PROGRESS;
 }
 
 /*
