@@ -237,12 +237,12 @@ static size_t count_wrong(const bench_layout_t *layout, bool in_place)
         bench_segment_t segment = bench_layout_segment(layout, i);
 
         if (bench_nccl_serves(coll, in_place) == BENCH_SERVES_TIME) {
-            segment.first = segment.from;
+            segment.first = segment.operand_first;
         }
         for (size_t j = 0; j < segment.count; ++j) {
             int value = 0;
-            for (int rank = segment.low; rank < segment.high; ++rank) {
-                value += operand(rank, segment.from + j);
+            for (int rank = segment.first_rank; rank < segment.end_rank; ++rank) {
+                value += operand(rank, segment.operand_first + j);
             }
             wrong += result[segment.first + j] != value;
         }
@@ -256,7 +256,7 @@ static size_t count_wrong(const bench_layout_t *layout, bool in_place)
 
 static void try_call(const bench_coll_t *coll, int size, int root, size_t bytes, bool in_place)
 {
-    const size_t count = bench_layout_fit(coll, size, bytes, sizeof(int));
+    const size_t count = bench_layout_max_count(coll, size, bytes, sizeof(int));
     const bench_type_t type = {.name = "int32", .size = sizeof(int), .nccl = 2};
     const bench_op_t sum = {.name = "sum", .nccl = 0};
     bench_layout_t layout[MAX_RANKS];
@@ -313,7 +313,7 @@ int main(int argc, char **argv)
                 for (size_t j = 0; j < 2 * sizeof(bytes) / sizeof(bytes[0]); ++j) {
                     const bool in_place = j % 2 == 1;
                     if (bench_nccl_serves(coll, in_place) == BENCH_SERVES_NOT || (!in_place && !coll->in_place) ||
-                        bench_layout_fit(coll, size, bytes[j / 2], sizeof(int)) == 0) {
+                        bench_layout_max_count(coll, size, bytes[j / 2], sizeof(int)) == 0) {
                         continue;
                     }
                     try_call(coll, size, root, bytes[j / 2], in_place);

@@ -9,7 +9,7 @@ enum { A = 0, B = 1, C = 2 }; /* algorithms */
 static void fill(tune_table_t *table, const double (*times)[3], int sizes, int measured)
 {
     REQUIRE(tune_table_init(table, MSCCLPP_COLL_LAST, 1, 1024, (size_t)1024 << (sizes - 1), 2, 4));
-    CHECK_EQ(table->nsizes, sizes);
+    CHECK_EQ(table->size_count, sizes);
     for (int size = 0; size < measured; ++size) {
         for (int algo = 0; algo < 3; ++algo) {
             table->seconds[size][algo] = times[size][algo];
@@ -22,13 +22,13 @@ static void test_sizes(void)
     tune_table_t table;
 
     CHECK(tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 8, 64, 2, 4));
-    CHECK_EQ(table.nsizes, 4);
+    CHECK_EQ(table.size_count, 4);
     CHECK_EQ(table.bytes[3], 64);
     CHECK_EQ(tune_first_missing(&table), 0);
     CHECK(!tune_is_measured(&table, 0));
     /* Whole elements, each size once. */
     CHECK(tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 1, 20, 1.3, 8));
-    CHECK_EQ(table.nsizes, 2);
+    CHECK_EQ(table.size_count, 2);
     CHECK_EQ(table.bytes[0], 8);
     CHECK_EQ(table.bytes[1], 16);
     CHECK(!tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 1, 3, 2, 4));
@@ -107,7 +107,7 @@ static void test_blocks(void)
     mscclpp_rule_set_t set;
 
     REQUIRE(tune_table_init(&table, MSCCLPP_COLL_ALLGATHER, 1, 1024, 8192, 2, 8));
-    CHECK_EQ(table.nalgos, MSCCLPP_COLL_BY_LAST);
+    CHECK_EQ(table.algo_count, MSCCLPP_COLL_BY_LAST);
     CHECK(tune_algo_can_serve(&table, MSCCLPP_COLL_BY_ENGINES));
     CHECK_TEXT(tune_algo_name(&table, MSCCLPP_COLL_BY_ENGINES), "engines");
     CHECK_EQ(tune_algo_find(&table, "oneshot"), -1);
@@ -123,7 +123,7 @@ static void test_blocks(void)
     REQUIRE(tune_table_init(&table, MSCCLPP_COLL_EXSCAN, 1, 1024, (size_t)1024 << 9, 2, 8));
     CHECK(!tune_algo_can_serve(&table, MSCCLPP_COLL_BY_ENGINES));
     /* Each size has one algorithm only, so none can be kept. */
-    for (int size = 0; size < table.nsizes; ++size) {
+    for (int size = 0; size < table.size_count; ++size) {
         table.seconds[size][size % 2 == 0 ? MSCCLPP_COLL_BY_PACKETS : MSCCLPP_COLL_BY_SCRATCH] = 1;
     }
     tune_make_rules(&table, &set);
@@ -138,14 +138,14 @@ static void test_noise(void)
     tune_table_t table;
 
     REQUIRE(tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 1024, 1024 * 1024, 1.12, 4));
-    CHECK(table.nsizes > 2 * MSCCLPP_RULES_MAX);
-    for (int size = 0; size < table.nsizes; ++size) {
+    CHECK(table.size_count > 2 * MSCCLPP_RULES_MAX);
+    for (int size = 0; size < table.size_count; ++size) {
         table.seconds[size][A] = size % 2 == 0 ? 1 : 1.2;
         table.seconds[size][B] = size % 2 == 0 ? 1.2 : 1;
     }
     tune_make_rules(&table, &set);
     CHECK(set.count >= 1 && set.count <= MSCCLPP_RULES_MAX);
-    CHECK_EQ(set.rules[set.count - 1].bytes, table.bytes[table.nsizes - 1]);
+    CHECK_EQ(set.rules[set.count - 1].bytes, table.bytes[table.size_count - 1]);
 }
 
 static void test_hopeless(void)

@@ -87,13 +87,14 @@ bool bench_prints(void);
  * Returns the exit status of a run that ends with `status`. If standard output cannot be written, prints a line, and
  * returns BENCH_EXIT_WRONG in place of 0.
  */
-int bench_end(int status);
+int bench_exit_status(int status);
 
 /*
- * Returns the exit status of a run that ends before MPI_Init or after a failure there, as bench_end does. If `status`
- * is not 0, ranks that do not print first wait, because the launcher may end all ranks as soon as one has ended.
+ * Returns the exit status of a run that ends before MPI_Init or after a failure there, as bench_exit_status does. If
+ * `status` is not 0, ranks that do not print first wait, because the launcher may end all ranks as soon as one has
+ * ended.
  */
-int bench_leave(int status);
+int bench_early_exit_status(int status);
 
 /* What is called, and how the calls follow one another. */
 typedef enum {
@@ -136,9 +137,9 @@ typedef struct {
     bool is_given; /* --between is there, perhaps with the kind none */
     bench_kernel_kind_t kind;
     double microseconds; /* duration of each kernel */
-    int calls;           /* calls in each turn of kernels */
-    int ahead;           /* kernels queued before the calls; 0: one kernel after them */
-    int matrix;          /* kind gemm: rows of the matrices, chosen by bench_between_open */
+    int calls_in_turn;   /* calls in each turn of kernels */
+    int kernels_ahead;   /* kernels queued before the calls; 0: one kernel after them */
+    int matrix_rows;     /* kind gemm: rows of the matrices, chosen by bench_between_open */
 } bench_between_t;
 
 #define BENCH_MAX_TYPES 16
@@ -151,15 +152,15 @@ typedef struct {
     bench_between_t between;
     bench_memory_t memory;
     const bench_coll_t *colls[BENCH_MAX_COLLS];
-    int ncolls;
+    int coll_count;
     int root;
-    size_t min;    /* bytes */
-    size_t max;    /* bytes; 0 until the device is known, unless given */
-    double factor; /* between a size and the next */
+    size_t min_bytes; /* of the smallest message */
+    size_t max_bytes; /* of the largest message; 0 until the device is known, unless given */
+    double factor;    /* between a size and the next */
     const bench_type_t *types[BENCH_MAX_TYPES];
-    int ntypes;
+    int type_count;
     const bench_op_t *ops[BENCH_MAX_OPS];
-    int nops;
+    int op_count;
     bool out_of_place;
     bool in_place;
     int iterations;        /* calls in a round; 0: chosen by the time that a call takes */
@@ -342,7 +343,7 @@ typedef struct bench_contender {
     char *staging[2];              /* for staging: pinned host memory of operands and of results */
     struct bench_contender *inner; /* for a loop with kernels, and a graph: the contender that it calls; NULL: none */
     /* Frees what the first call has prepared for an operation, before another operation is called. NULL: nothing. */
-    bool (*forget)(struct bench_contender *contender);
+    bool (*reset)(struct bench_contender *contender);
     MPI_Request request; /* a persistent request, made by the first call */
     void *graph;         /* a graph, made by the first call */
     int batch;           /* operations that a call makes; 0: one */
@@ -498,7 +499,7 @@ bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *i
 /* The times of some rounds. A time is in seconds a call: the maximum over the ranks of each rank's average. */
 typedef struct {
     int rounds;
-    double round[BENCH_MAX_ROUNDS];
+    double seconds[BENCH_MAX_ROUNDS];
 } bench_times_t;
 
 /* What was measured of one size, in place or out of place. */

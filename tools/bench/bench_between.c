@@ -43,13 +43,13 @@ bool bench_between_possible(const bench_env_t *env, const bench_between_t *betwe
  */
 static bool open_gemm(bench_env_t *env, bench_between_t *between)
 {
-    bool ok = 0 != env->rank || bench_gemm_choose(between->microseconds, loop.stream, &between->matrix);
+    bool ok = 0 != env->rank || bench_gemm_choose(between->microseconds, loop.stream, &between->matrix_rows);
 
     if (!bench_all(env->control, ok)) {
         return false;
     }
-    bench_broadcast(env->control, &between->matrix, sizeof(between->matrix));
-    return bench_all(env->control, bench_gemm_open(between->matrix, loop.stream));
+    bench_broadcast(env->control, &between->matrix_rows, sizeof(between->matrix_rows));
+    return bench_all(env->control, bench_gemm_open(between->matrix_rows, loop.stream));
 }
 
 /*
@@ -126,7 +126,7 @@ static bool make_calls(bench_contender_t *inner, const bench_operation_t *operat
 {
     bool ok = true;
 
-    for (int i = 0; ok && i < loop.between->calls; ++i) {
+    for (int i = 0; ok && i < loop.between->calls_in_turn; ++i) {
         ok = inner->call(inner, operation);
     }
     return ok && (inner->finish == NULL || (loop.stream != NULL && !loop.has_own_stream) || inner->finish(inner));
@@ -145,11 +145,11 @@ static bool run_turn(bench_contender_t *contender, const bench_operation_t *oper
         MPI_Barrier(loop.env->control);
         return contender->inner == NULL || make_calls(contender->inner, operation);
     }
-    for (int i = 0; ok && i < loop.between->ahead; ++i) {
+    for (int i = 0; ok && i < loop.between->kernels_ahead; ++i) {
         ok = launch_work();
     }
     return ok && (contender->inner == NULL || make_calls(contender->inner, operation)) &&
-           (0 != loop.between->ahead || launch_work()) && await_work();
+           (0 != loop.between->kernels_ahead || launch_work()) && await_work();
 }
 
 bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *inner)
@@ -166,7 +166,7 @@ bench_times_t bench_between_added(const bench_between_t *between, const bench_ti
     bench_times_t added = *with;
 
     for (int i = 0; i < without->rounds; ++i) {
-        added.round[i] = (with->round[i] - without->round[i]) / between->calls;
+        added.seconds[i] = (with->seconds[i] - without->seconds[i]) / between->calls_in_turn;
     }
     return added;
 }

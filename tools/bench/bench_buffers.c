@@ -263,23 +263,22 @@ bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const 
 
 /*
  * Returns how many of the first `count` elements of the staging area differ from the expected ones. The first element
- * is compared with element `phase` of the period, where `phase` is below PERIOD. `size`: bytes of an element. Compares
- * at most PERIOD elements at a time, which always begin at the same phase, so the two periods in `expected` are long
- * enough.
+ * is compared with element `phase` of the period, where `phase` is below PERIOD. Compares at most PERIOD elements at
+ * a time, which always begin at the same phase, so the two periods in `expected` are long enough.
  */
-static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t phase, size_t count)
+static uint64_t count_wrong(const bench_buffers_t *buffers, size_t element_bytes, size_t phase, size_t count)
 {
-    const char *expected = buffers->expected + phase * size;
+    const char *expected = buffers->expected + phase * element_bytes;
     uint64_t wrong = 0;
 
     for (size_t offset = 0; offset < count; offset += PERIOD) {
         size_t piece = count - offset < PERIOD ? count - offset : PERIOD;
-        const char *data = buffers->staging + offset * size;
-        if (0 == memcmp(data, expected, piece * size)) {
+        const char *data = buffers->staging + offset * element_bytes;
+        if (0 == memcmp(data, expected, piece * element_bytes)) {
             continue;
         }
         for (size_t i = 0; i < piece; ++i) {
-            wrong += 0 != memcmp(data + i * size, expected + i * size, size);
+            wrong += 0 != memcmp(data + i * element_bytes, expected + i * element_bytes, element_bytes);
         }
     }
     return wrong;
@@ -293,15 +292,16 @@ static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t 
 static bool compare_with_expected(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
                                   size_t first, size_t count, size_t phase, uint64_t *wrong_p)
 {
-    const size_t size = operation->type->size, max_elements = staging_elements(buffers, operation->type);
+    const size_t element_bytes = operation->type->size, max_elements = staging_elements(buffers, operation->type);
 
     for (size_t offset = 0; offset < count; offset += max_elements) {
         size_t piece = count - offset < max_elements ? count - offset : max_elements;
-        if (!copy_bytes(buffers, env, buffers->staging, operation->recv + (first + offset) * size, piece * size) ||
+        if (!copy_bytes(buffers, env, buffers->staging, operation->recv + (first + offset) * element_bytes,
+                        piece * element_bytes) ||
             MSCCLPP_OK != env->gpu->stream_sync(env->stream)) {
             return false;
         }
-        *wrong_p += count_wrong(buffers, size, phase, piece);
+        *wrong_p += count_wrong(buffers, element_bytes, phase, piece);
     }
     return true;
 }
@@ -313,16 +313,16 @@ static bool compare_with_expected(bench_buffers_t *buffers, const bench_env_t *e
 static void compute_expected(bench_buffers_t *buffers, const bench_operation_t *operation,
                              const bench_segment_t *segment, int seed)
 {
-    const size_t size = operation->type->size;
+    const size_t element_bytes = operation->type->size;
 
     for (size_t i = 0; i < PERIOD; ++i) {
-        long value = operand_at(operation, segment->low, i, seed);
-        for (int rank = segment->low + 1; rank < segment->high; ++rank) {
+        long value = operand_at(operation, segment->first_rank, i, seed);
+        for (int rank = segment->first_rank + 1; rank < segment->end_rank; ++rank) {
             value = combine_values(operation->op->op, value, operand_at(operation, rank, i, seed));
         }
-        bench_type_encode(operation->type, value, buffers->expected + i * size);
+        bench_type_encode(operation->type, value, buffers->expected + i * element_bytes);
     }
-    memcpy(buffers->expected + PERIOD * size, buffers->expected, PERIOD * size);
+    memcpy(buffers->expected + PERIOD * element_bytes, buffers->expected, PERIOD * element_bytes);
 }
 
 /*
@@ -343,8 +343,8 @@ bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, cons
         const bench_segment_t segment = bench_layout_segment(layout, i);
 
         compute_expected(buffers, operation, &segment, seed);
-        if (!compare_with_expected(buffers, env, operation, segment.first, segment.count, segment.from % PERIOD,
-                                   wrong_p)) {
+        if (!compare_with_expected(buffers, env, operation, segment.first, segment.count,
+                                   segment.operand_first % PERIOD, wrong_p)) {
             return false;
         }
         result_end = segment.first + segment.count;

@@ -11,7 +11,7 @@
 #include "mpix/include/mpix_mscclpp_channels.h"
 #include "tools/bench/bench_channel_report.h"
 
-#define UNIT 16 /* bytes; parts of the memory begin at multiples */
+#define UNIT_BYTES 16 /* parts of the memory begin at multiples of this */
 
 /* One rank's side of a pair. */
 typedef struct {
@@ -34,7 +34,7 @@ typedef struct {
  */
 static bool open_side(side_t *side, bench_env_t *env, size_t capacity)
 {
-    const size_t slot_bytes = (capacity + UNIT - 1) / UNIT * UNIT;
+    const size_t slot_bytes = (capacity + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
     void *base, *host, *device;
     bool ok;
 
@@ -70,8 +70,8 @@ static bool open_side(side_t *side, bench_env_t *env, size_t capacity)
     }
     side->args.sends_first = env->rank % 2 == 0;
     side->args.base = base;
-    side->args.incoming = slot_bytes;
-    side->args.packets = 2 * slot_bytes;
+    side->args.incoming_offset = slot_bytes;
+    side->args.packets_offset = 2 * slot_bytes;
     return bench_all(env->control, ok);
 }
 
@@ -161,9 +161,9 @@ static uint64_t check_size(side_t *side, const bench_options_t *options, size_t 
         ok = bench_env_copy(side->env, side->args.base, side->staging, bytes);
         /* The receive buffer is overwritten, so that an earlier message does not pass for this one. */
         memset(side->staging, 0xff, bytes);
-        ok = ok && bench_env_copy(side->env, side->args.base + side->args.incoming, side->staging, bytes);
+        ok = ok && bench_env_copy(side->env, side->args.base + side->args.incoming_offset, side->staging, bytes);
         time_rounds(side, seed % BENCH_CHANNEL_WAYS, bytes, 1);
-        ok = ok && bench_env_copy(side->env, side->staging, side->args.base + side->args.incoming, bytes);
+        ok = ok && bench_env_copy(side->env, side->staging, side->args.base + side->args.incoming_offset, bytes);
         for (size_t i = 0; i < bytes && side->peer >= 0; ++i) { /* after a failed copy all bytes count as wrong */
             wrong += !ok || (unsigned char)side->staging[i] != content(side->peer, seed, i);
         }
@@ -188,7 +188,7 @@ static void measure_size(side_t *side, const bench_options_t *options, bench_cha
         for (int way = 0; way < BENCH_CHANNEL_WAYS; ++way) {
             bench_times_t *times = &row->times[way];
 
-            times->round[times->rounds++] = time_rounds(side, way, row->bytes, row->rounds[way]);
+            times->seconds[times->rounds++] = time_rounds(side, way, row->bytes, row->rounds[way]);
         }
     }
 }
@@ -203,11 +203,11 @@ static bool measure_pairs(bench_env_t *env, const bench_options_t *options, benc
     size_t previous = 0;
     side_t side;
 
-    if (!open_side(&side, env, options->max)) {
+    if (!open_side(&side, env, options->max_bytes)) {
         return false;
     }
     bench_channel_report_header(report, NULL);
-    for (double size = (double)options->min; size <= (double)options->max; size *= options->factor) {
+    for (double size = (double)options->min_bytes; size <= (double)options->max_bytes; size *= options->factor) {
         bench_channel_row_t row = {.bytes = (size_t)size};
 
         if (row.bytes != previous && row.bytes > 0) {
@@ -240,10 +240,10 @@ bool bench_channel_measure(bench_env_t *env, const bench_options_t *options)
     if (!bench_report_open(&report, options, env)) {
         return false;
     }
-    if (0 == options->ncolls) {
+    if (0 == options->coll_count) {
         ok = measure_pairs(env, options, &report, &wrong);
     }
-    for (int i = 0; ok && i < options->ncolls; ++i) {
+    for (int i = 0; ok && i < options->coll_count; ++i) {
         ok = bench_channel_measure_coll(env, options, options->colls[i], &report, &wrong);
     }
     if (!ok && 0 == env->rank) {

@@ -14,12 +14,12 @@ typedef struct {
     mpix_u32 way;
     mpix_u32 sends_first; /* this rank sends before it receives */
     mpix_u32 rounds;
-    mpix_u32 last_flag;   /* the flag of the last packets; later packets have higher flags */
-    mpix_u64 bytes;       /* of a message */
-    mpix_u64 incoming;    /* offset of incoming data in the registered memory; outgoing data lie at 0 */
-    mpix_u64 packets;     /* offset of incoming packets */
-    char *base;           /* start of the registered memory */
-    mpix_u64 *elapsed_ns; /* pinned host memory: duration of all rounds, never 0; 0: the kernel failed */
+    mpix_u32 last_flag;       /* the flag of the last packets; later packets have higher flags */
+    mpix_u64 bytes;           /* of a message */
+    mpix_u64 incoming_offset; /* offset of incoming data in the registered memory; outgoing data lie at 0 */
+    mpix_u64 packets_offset;  /* offset of incoming packets */
+    char *base;               /* start of the registered memory */
+    mpix_u64 *elapsed_ns;     /* pinned host memory: duration of all rounds, never 0; 0: the kernel failed */
 } bench_channel_args_t;
 
 /*
@@ -29,12 +29,12 @@ typedef struct {
 MPIX_DEVICE void bench_channel_send(mpix_group_t *block, const bench_channel_args_t *args, mpix_u32 flag)
 {
     if (args->way == BENCH_CHANNEL_PACKETS) {
-        (void)mpix_put_packets(block, &args->memory, args->packets, 0, args->bytes, flag);
+        (void)mpix_put_packets(block, &args->memory, args->packets_offset, 0, args->bytes, flag);
     } else if (args->way == BENCH_CHANNEL_PUT) {
-        (void)mpix_put(block, &args->memory, args->incoming, 0, args->bytes);
+        (void)mpix_put(block, &args->memory, args->incoming_offset, 0, args->bytes);
         (void)mpix_signal(block, &args->memory);
     } else {
-        (void)mpix_port_put_signal(block, &args->port, args->incoming, 0, args->bytes);
+        (void)mpix_port_put_signal(block, &args->port, args->incoming_offset, 0, args->bytes);
     }
 }
 
@@ -42,7 +42,8 @@ MPIX_DEVICE void bench_channel_send(mpix_group_t *block, const bench_channel_arg
 MPIX_DEVICE void bench_channel_receive(mpix_group_t *block, const bench_channel_args_t *args, mpix_u32 flag)
 {
     if (args->way == BENCH_CHANNEL_PACKETS) {
-        (void)mpix_get_packets(block, &args->memory, args->base + args->incoming, args->packets, args->bytes, flag);
+        (void)mpix_get_packets(block, &args->memory, args->base + args->incoming_offset, args->packets_offset,
+                               args->bytes, flag);
     } else if (args->way == BENCH_CHANNEL_PUT) {
         (void)mpix_wait(block, &args->memory);
     } else {

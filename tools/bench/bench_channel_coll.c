@@ -1,6 +1,7 @@
 /*
- * Mode channel with --coll: how long a collective takes that kernels of the application make over channels, one block
- * on each rank. Each rank gets a block of every rank, so that no further word is needed before memory is used again.
+ * Mode channel with --coll: measures collectives that an application makes itself. On each rank a kernel of one block
+ * exchanges data over channels. A rank that has the blocks of all ranks knows that all have begun the round, so it
+ * needs no further message before it uses memory of the round before again.
  */
 #include "tools/bench/bench_channel_coll.h"
 
@@ -11,7 +12,7 @@
 #include "mpix/include/mpix_mscclpp_channels.h"
 #include "tools/bench/bench_channel_report.h"
 
-#define UNIT 16 /* bytes; slots begin at multiples */
+#define UNIT_BYTES 16 /* slots begin at multiples of this */
 
 /* One rank's part. */
 typedef struct {
@@ -36,7 +37,7 @@ bool bench_channel_has_coll(const bench_coll_t *coll)
 /* Returns how many floats a block has, if the whole buffer has `bytes` bytes. */
 static size_t block_floats(const part_t *part, size_t bytes)
 {
-    const size_t count = bench_layout_fit(part->coll, part->env->size, bytes, sizeof(float));
+    const size_t count = bench_layout_max_count(part->coll, part->env->size, bytes, sizeof(float));
 
     return BENCH_WHOLE == part->coll->blocks ? count : count / (size_t)part->env->size;
 }
@@ -58,12 +59,12 @@ static bool copy_handles(part_t *part)
               MSCCLPP_OK == part->env->gpu->device_alloc(part->env->device, memory_bytes + port_bytes, &part->handles);
 
     if (ok) {
-        char *second = (char *)part->handles + memory_bytes;
+        char *port_handles = (char *)part->handles + memory_bytes;
 
         part->args.memory = part->handles;
-        part->args.ports = (const mpix_port_channel_t *)(const void *)second;
+        part->args.ports = (const mpix_port_channel_t *)(const void *)port_handles;
         ok = bench_env_copy(part->env, part->handles, memory, memory_bytes) &&
-             bench_env_copy(part->env, second, ports, port_bytes);
+             bench_env_copy(part->env, port_handles, ports, port_bytes);
     }
     free(memory);
     free(ports);
@@ -77,8 +78,8 @@ static bool copy_handles(part_t *part)
 static bool open_part(part_t *part, size_t floats)
 {
     bench_env_t *env = part->env;
-    const size_t slot = (floats * sizeof(float) + UNIT - 1) / UNIT * UNIT;
-    const MPI_Aint bytes = (MPI_Aint)(bench_channel_slots((mpix_u32)env->size) * slot);
+    const size_t slot_bytes = (floats * sizeof(float) + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
+    const MPI_Aint bytes = (MPI_Aint)(bench_channel_slot_count((mpix_u32)env->size) * slot_bytes);
     int *peers = malloc((size_t)env->size * sizeof(int));
     void *base, *host, *device;
     bool ok = peers != NULL;
@@ -96,7 +97,7 @@ static bool open_part(part_t *part, size_t floats)
                                  MPIX_Mscclpp_channels_create(part->memory, MPIX_MSCCLPP_CHANNEL_PORT, env->size - 1,
                                                               peers, 1, &part->ports)) &&
          bench_channel_succeeded("MPIX_Mscclpp_room_create",
-                                 MPIX_Mscclpp_room_create(env->comm, 1, (MPI_Aint)slot, &part->room));
+                                 MPIX_Mscclpp_room_create(env->comm, 1, (MPI_Aint)slot_bytes, &part->room));
     free(peers);
     if (!bench_all(env->control, ok)) {
         return false;
@@ -106,17 +107,17 @@ static bool open_part(part_t *part, size_t floats)
                                  MPIX_Mscclpp_room_get_device(part->room, MPIX_MSCCLPP_DEVICE_ABI, &part->args.room,
                                                               sizeof(part->args.room))) &&
          bench_channel_succeeded("MPIX_Mscclpp_channels_open", MPIX_Mscclpp_channels_open(part->ports)) &&
-         MSCCLPP_OK == env->gpu->host_alloc(UNIT + (size_t)env->size * slot, &host, &device);
+         MSCCLPP_OK == env->gpu->host_alloc(UNIT_BYTES + (size_t)env->size * slot_bytes, &host, &device);
     if (ok) {
         part->elapsed_ns = host;
-        part->staging = (float *)(void *)((char *)host + UNIT);
+        part->staging = (float *)(void *)((char *)host + UNIT_BYTES);
         part->args.elapsed_ns = device;
     }
     part->args.rank = (mpix_u32)env->rank;
     part->args.ranks = (mpix_u32)env->size;
     part->args.sends_same = BENCH_WHOLE == part->coll->blocks || BENCH_GATHERS == part->coll->blocks;
     part->args.combines = part->coll->reduces;
-    part->args.slot = slot;
+    part->args.slot_bytes = slot_bytes;
     part->args.base = base;
     return bench_all(env->control, ok);
 }
@@ -186,14 +187,15 @@ static int block_for(const part_t *part, int to)
 static bool fill(const part_t *part, int seed)
 {
     const int size = part->env->size;
-    const size_t slot_floats = part->args.slot / sizeof(float);
-    const size_t outgoing_bytes = (size_t)size * part->args.slot;
+    const size_t slot_floats = part->args.slot_bytes / sizeof(float);
+    const size_t outgoing_bytes = (size_t)size * part->args.slot_bytes;
     bool ok;
 
     memset(part->staging, 0xff, outgoing_bytes);
-    ok = bench_env_copy(part->env, part->args.base + bench_channel_result(&part->args), part->staging, part->args.slot);
+    ok = bench_env_copy(part->env, part->args.base + bench_channel_result_offset(&part->args), part->staging,
+                        part->args.slot_bytes);
     for (mpix_u32 turn = 0; turn < 2; ++turn) {
-        ok = ok && bench_env_copy(part->env, part->args.base + bench_channel_incoming(&part->args, turn, 0),
+        ok = ok && bench_env_copy(part->env, part->args.base + bench_channel_incoming_offset(&part->args, turn, 0),
                                   part->staging, outgoing_bytes);
     }
     for (int to = 0; to < size; ++to) {
@@ -208,11 +210,12 @@ static bool fill(const part_t *part, int seed)
 static uint64_t count_wrong(const part_t *part, int seed)
 {
     const int size = part->env->size, block = block_for(part, part->env->rank);
-    const size_t floats = part->args.bytes / sizeof(float), slot_floats = part->args.slot / sizeof(float);
-    const mpix_u64 place = part->args.combines ? bench_channel_result(&part->args)
-                                               : bench_channel_incoming(&part->args, part->args.last_flag & 1, 0);
-    const bool ok = bench_env_copy(part->env, part->staging, part->args.base + place,
-                                   (part->args.combines ? 1 : (size_t)size) * part->args.slot);
+    const size_t floats = part->args.bytes / sizeof(float), slot_floats = part->args.slot_bytes / sizeof(float);
+    const mpix_u64 result_offset = part->args.combines
+                                       ? bench_channel_result_offset(&part->args)
+                                       : bench_channel_incoming_offset(&part->args, part->args.last_flag & 1, 0);
+    const bool ok = bench_env_copy(part->env, part->staging, part->args.base + result_offset,
+                                   (part->args.combines ? 1 : (size_t)size) * part->args.slot_bytes);
     uint64_t wrong = 0;
 
     for (size_t i = 0; i < floats; ++i) {
@@ -259,7 +262,7 @@ static void measure_size(part_t *part, const bench_options_t *options, bench_cha
         for (int way = 0; way < BENCH_CHANNEL_WAYS; ++way) {
             bench_times_t *times = &row->times[way];
 
-            times->round[times->rounds++] = time_rounds(part, way, row->rounds[way]);
+            times->seconds[times->rounds++] = time_rounds(part, way, row->rounds[way]);
         }
     }
 }
@@ -270,11 +273,11 @@ bool bench_channel_measure_coll(bench_env_t *env, const bench_options_t *options
     part_t part = {.env = env, .coll = coll};
     size_t previous = 0;
 
-    if (!open_part(&part, block_floats(&part, options->max) + 1)) {
+    if (!open_part(&part, block_floats(&part, options->max_bytes) + 1)) {
         return false;
     }
     bench_channel_report_header(report, coll);
-    for (double size = (double)options->min; size <= (double)options->max; size *= options->factor) {
+    for (double size = (double)options->min_bytes; size <= (double)options->max_bytes; size *= options->factor) {
         bench_channel_row_t row = {.bytes = 0};
 
         part.args.bytes = block_floats(&part, (size_t)size) * sizeof(float);

@@ -8,7 +8,7 @@
 /*
  * The kernel's arguments. The registered memory has slots of equal size: one for the outgoing block of each rank, two
  * for the block that comes from each rank, two pairs for its packets, and one for the result of a reduction. Rounds
- * take the two in turn: who has the blocks of round r + 1 from all ranks knows that all have used up those of round r.
+ * take the two in turn. A rank that has all blocks of round r + 1 knows that all ranks have used up those of round r.
  */
 typedef struct {
     mpix_u32 rank, ranks;
@@ -18,7 +18,7 @@ typedef struct {
     mpix_u32 rounds;
     mpix_u32 last_flag;                  /* the flag of the last packets; later packets have higher flags */
     mpix_u64 bytes;                      /* of a block */
-    mpix_u64 slot;                       /* bytes of a slot, a multiple of 16 */
+    mpix_u64 slot_bytes;                 /* a multiple of 16 */
     char *base;                          /* start of the registered memory */
     const mpix_memory_channel_t *memory; /* to each other rank, in their order */
     const mpix_port_channel_t *ports;
@@ -31,24 +31,25 @@ typedef struct {
  * where its packets arrive, which take twice the bytes, and where the result of a reduction is. `turn` is 0 or 1: the
  * flag's lowest bit.
  */
-MPIX_DEVICE mpix_u64 bench_channel_slots(mpix_u32 ranks)
+MPIX_DEVICE mpix_u64 bench_channel_slot_count(mpix_u32 ranks)
 {
     return 7 * (mpix_u64)ranks + 1;
 }
 
-MPIX_DEVICE mpix_u64 bench_channel_incoming(const bench_channel_coll_args_t *args, mpix_u32 turn, mpix_u32 sender)
+MPIX_DEVICE mpix_u64 bench_channel_incoming_offset(const bench_channel_coll_args_t *args, mpix_u32 turn,
+                                                   mpix_u32 sender)
 {
-    return ((mpix_u64)(1 + turn) * args->ranks + sender) * args->slot;
+    return ((mpix_u64)(1 + turn) * args->ranks + sender) * args->slot_bytes;
 }
 
-MPIX_DEVICE mpix_u64 bench_channel_packets(const bench_channel_coll_args_t *args, mpix_u32 turn, mpix_u32 sender)
+MPIX_DEVICE mpix_u64 bench_channel_packets_offset(const bench_channel_coll_args_t *args, mpix_u32 turn, mpix_u32 sender)
 {
-    return (3 * (mpix_u64)args->ranks + 2 * ((mpix_u64)turn * args->ranks + sender)) * args->slot;
+    return (3 * (mpix_u64)args->ranks + 2 * ((mpix_u64)turn * args->ranks + sender)) * args->slot_bytes;
 }
 
-MPIX_DEVICE mpix_u64 bench_channel_result(const bench_channel_coll_args_t *args)
+MPIX_DEVICE mpix_u64 bench_channel_result_offset(const bench_channel_coll_args_t *args)
 {
-    return 7 * (mpix_u64)args->ranks * args->slot;
+    return 7 * (mpix_u64)args->ranks * args->slot_bytes;
 }
 
 /* Returns the index of the channel to another rank. */
@@ -58,9 +59,9 @@ MPIX_DEVICE mpix_u32 bench_channel_index(const bench_channel_coll_args_t *args, 
 }
 
 /* Returns the offset of the outgoing block for a rank. */
-MPIX_DEVICE mpix_u64 bench_channel_outgoing(const bench_channel_coll_args_t *args, mpix_u32 to)
+MPIX_DEVICE mpix_u64 bench_channel_outgoing_offset(const bench_channel_coll_args_t *args, mpix_u32 to)
 {
-    return args->sends_same ? 0 : to * args->slot;
+    return args->sends_same ? 0 : to * args->slot_bytes;
 }
 
 /* Sends a block to a peer. `block` keeps a failure, here and below, which mpix_failed reports at the end. */
@@ -68,11 +69,12 @@ MPIX_DEVICE void bench_channel_send_block(mpix_group_t *block, const bench_chann
                                           mpix_u32 flag)
 {
     const mpix_u32 index = bench_channel_index(args, peer);
-    const mpix_u64 from = bench_channel_outgoing(args, peer), to = bench_channel_incoming(args, flag & 1, args->rank);
+    const mpix_u64 from = bench_channel_outgoing_offset(args, peer),
+                   to = bench_channel_incoming_offset(args, flag & 1, args->rank);
 
     if (args->way == BENCH_CHANNEL_PACKETS) {
-        (void)mpix_put_packets(block, &args->memory[index], bench_channel_packets(args, flag & 1, args->rank), from,
-                               args->bytes, flag);
+        (void)mpix_put_packets(block, &args->memory[index], bench_channel_packets_offset(args, flag & 1, args->rank),
+                               from, args->bytes, flag);
     } else if (args->way == BENCH_CHANNEL_PUT) {
         (void)mpix_put(block, &args->memory[index], to, from, args->bytes);
         (void)mpix_signal(block, &args->memory[index]);
@@ -88,8 +90,9 @@ MPIX_DEVICE void bench_channel_receive_block(mpix_group_t *block, const bench_ch
     const mpix_u32 index = bench_channel_index(args, peer);
 
     if (args->way == BENCH_CHANNEL_PACKETS) {
-        (void)mpix_get_packets(block, &args->memory[index], args->base + bench_channel_incoming(args, flag & 1, peer),
-                               bench_channel_packets(args, flag & 1, peer), args->bytes, flag);
+        (void)mpix_get_packets(block, &args->memory[index],
+                               args->base + bench_channel_incoming_offset(args, flag & 1, peer),
+                               bench_channel_packets_offset(args, flag & 1, peer), args->bytes, flag);
     } else if (args->way == BENCH_CHANNEL_PUT) {
         (void)mpix_wait(block, &args->memory[index]);
     } else {
@@ -100,18 +103,20 @@ MPIX_DEVICE void bench_channel_receive_block(mpix_group_t *block, const bench_ch
 /* Adds the blocks of all ranks, in the order of the ranks, into the result, 8 bytes at a time for each thread. */
 MPIX_DEVICE void bench_channel_combine(const mpix_group_t *block, const bench_channel_coll_args_t *args, mpix_u32 turn)
 {
-    mpix_u64 at;
+    mpix_u64 offset;
     mpix_u32 sender;
 
-    for (at = 8 * (mpix_u64)block->index; at < args->bytes; at += 8 * (mpix_u64)block->size) {
-        mpix_u64 sum = mpix_load8(args->base + bench_channel_incoming(args, turn, 0) + at, args->bytes - at);
+    for (offset = 8 * (mpix_u64)block->index; offset < args->bytes; offset += 8 * (mpix_u64)block->size) {
+        mpix_u64 sum =
+            mpix_load8(args->base + bench_channel_incoming_offset(args, turn, 0) + offset, args->bytes - offset);
 
         for (sender = 1; sender < args->ranks; ++sender) {
-            sum = mpix_combine8(
-                sum, mpix_load8(args->base + bench_channel_incoming(args, turn, sender) + at, args->bytes - at),
-                MPIX_FLOAT32, MPIX_SUM);
+            sum = mpix_combine8(sum,
+                                mpix_load8(args->base + bench_channel_incoming_offset(args, turn, sender) + offset,
+                                           args->bytes - offset),
+                                MPIX_FLOAT32, MPIX_SUM);
         }
-        mpix_store8(args->base + bench_channel_result(args) + at, sum, args->bytes - at);
+        mpix_store8(args->base + bench_channel_result_offset(args) + offset, sum, args->bytes - offset);
     }
 }
 
@@ -121,12 +126,12 @@ MPIX_DEVICE void bench_channel_round(mpix_group_t *block, const bench_channel_co
     mpix_u32 distance;
 
     if (args->way == BENCH_CHANNEL_PACKETS && args->sends_same && args->combines) {
-        (void)mpix_allreduce_small(block, &args->room, args->base, args->base + bench_channel_result(args),
+        (void)mpix_allreduce_small(block, &args->room, args->base, args->base + bench_channel_result_offset(args),
                                    args->bytes / 4, MPIX_FLOAT32, MPIX_SUM);
         return;
     }
-    mpix_copy(block, args->base + bench_channel_incoming(args, flag & 1, args->rank),
-              args->base + bench_channel_outgoing(args, args->rank), args->bytes);
+    mpix_copy(block, args->base + bench_channel_incoming_offset(args, flag & 1, args->rank),
+              args->base + bench_channel_outgoing_offset(args, args->rank), args->bytes);
     for (distance = 1; distance < args->ranks; ++distance) {
         bench_channel_send_block(block, args, (args->rank + distance) % args->ranks, flag);
     }

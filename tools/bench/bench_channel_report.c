@@ -9,7 +9,7 @@
 
 #define MAX_THREADS 256 /* of the block */
 #define WARP 32         /* the number of threads is a multiple of this */
-#define UNIT 16         /* bytes that a thread moves at once */
+#define UNIT_BYTES 16   /* a thread moves so much at once */
 
 static const char *const way_names[BENCH_CHANNEL_WAYS] = {"packets", "put", "port"};
 
@@ -36,7 +36,7 @@ int bench_channel_rounds(const bench_options_t *options, double seconds)
 /* A thread for each unit, rounded up to whole warps, and at most MAX_THREADS. */
 unsigned bench_channel_threads(size_t bytes)
 {
-    const size_t units = (bytes + UNIT - 1) / UNIT;
+    const size_t units = (bytes + UNIT_BYTES - 1) / UNIT_BYTES;
 
     return units > MAX_THREADS ? MAX_THREADS : (unsigned)(units + WARP - 1) / WARP * WARP;
 }
@@ -57,7 +57,7 @@ bool bench_channel_wait(const bench_env_t *env, int code, const uint64_t *elapse
 }
 
 /* Returns the microseconds that are shown of a round that takes `seconds`. */
-static double shown(const bench_coll_t *coll, double seconds)
+static double shown_us(const bench_coll_t *coll, double seconds)
 {
     return (coll == NULL ? 0.5e6 : 1e6) * seconds;
 }
@@ -82,7 +82,7 @@ void bench_channel_report_header(const bench_report_t *report, const bench_coll_
         printf("# one way: half of the time of a message to and fro, as packets, as a put and a signal, and by a "
                "port.\n");
     } else {
-        printf("# size: %s. A call's data go as packets%s, as puts and signals, and by ports.\n", coll->whole,
+        printf("# size: %s. A call's data go as packets%s, as puts and signals, and by ports.\n", coll->sized_buffer,
                coll->reduces && BENCH_WHOLE == coll->blocks ? ", by mpix_allreduce_small" : "");
     }
     printf("# Median of %d rounds of the slowest rank\n#\n# %10s %10s %10s %10s %8s\n# %10s %10s %10s %10s\n",
@@ -111,9 +111,9 @@ static void json_row(bench_report_t *report, const bench_coll_t *coll, const ben
         const bench_times_t *times = &row->times[way];
 
         fprintf(file, ", \"%s\": {\"repeats\": %d, \"%s\": {\"median\": %.4f, \"rounds\": [", way_names[way],
-                row->rounds[way], coll == NULL ? "one_way_us" : "time_us", shown(coll, bench_times_median(times)));
+                row->rounds[way], coll == NULL ? "one_way_us" : "time_us", shown_us(coll, bench_times_median(times)));
         for (int i = 0; i < times->rounds; ++i) {
-            fprintf(file, "%s%.4f", 0 == i ? "" : ", ", shown(coll, times->round[i]));
+            fprintf(file, "%s%.4f", 0 == i ? "" : ", ", shown_us(coll, times->seconds[i]));
         }
         fprintf(file, "]}}");
     }
@@ -127,7 +127,7 @@ void bench_channel_report_row(bench_report_t *report, const bench_coll_t *coll, 
     }
     printf("  %10zu", row->bytes);
     for (int way = 0; way < BENCH_CHANNEL_WAYS; ++way) {
-        printf(" %10.2f", shown(coll, bench_times_median(&row->times[way])));
+        printf(" %10.2f", shown_us(coll, bench_times_median(&row->times[way])));
     }
     if (report->options->checks > 0) {
         printf(" %8llu\n", (unsigned long long)row->wrong);

@@ -17,45 +17,69 @@
 
 /* clang-format off */
 const bench_coll_t bench_colls[] = {
-    {MSCCLPP_COLL_LAST, "allreduce", "all-reduce", "MPI_Allreduce", EACH, BENCH_WHOLE, true, false, false, true, 2,
-     false},
-    {MSCCLPP_COLL_ALLGATHER, "allgather", "all-gather", "MPI_Allgather", RESULT, BENCH_GATHERS, false, false, false,
-     true, 1, false},
-    {MSCCLPP_COLL_ALLGATHERV, "allgatherv", "all-gather of unequal blocks", "MPI_Allgatherv", RESULT, BENCH_GATHERS,
-     false, false, true, true, 1, false},
-    {MSCCLPP_COLL_REDUCE_SCATTER_BLOCK, "reduce_scatter_block", "reduce-scatter", "MPI_Reduce_scatter_block", OPERAND,
-     BENCH_SCATTERS, true, false, false, true, 1, false},
-    {MSCCLPP_COLL_REDUCE_SCATTER, "reduce_scatter", "reduce-scatter of unequal blocks", "MPI_Reduce_scatter", OPERAND,
-     BENCH_SCATTERS, true, false, true, true, 1, false},
-    {MSCCLPP_COLL_BCAST, "bcast", "broadcast", "MPI_Bcast", EACH, BENCH_WHOLE, false, true, false, false, 0, false},
-    {MSCCLPP_COLL_REDUCE, "reduce", "reduce", "MPI_Reduce", EACH, BENCH_WHOLE, true, true, false, true, 0, false},
-    {MSCCLPP_COLL_ALLTOALL, "alltoall", "all-to-all", "MPI_Alltoall", BOTH, BENCH_EXCHANGES, false, false, false, true,
-     1, false},
-    {MSCCLPP_COLL_ALLTOALLV, "alltoallv", "all-to-all of unequal blocks", "MPI_Alltoallv", BOTH, BENCH_EXCHANGES, false,
-     false, true, true, 1, false},
-    {MSCCLPP_COLL_ALLTOALLW, "alltoallw", "all-to-all of unequal blocks with a type each", "MPI_Alltoallw", BOTH,
-     BENCH_EXCHANGES, false, false, true, true, 1, false},
-    {MSCCLPP_COLL_GATHER, "gather", "gather", "MPI_Gather", ROOT_RESULT, BENCH_GATHERS, false, true, false, true,
-     1, false},
-    {MSCCLPP_COLL_GATHERV, "gatherv", "gather of unequal blocks", "MPI_Gatherv", ROOT_RESULT, BENCH_GATHERS, false,
-     true, true, true, 1, false},
-    {MSCCLPP_COLL_SCATTER, "scatter", "scatter", "MPI_Scatter", ROOT_OPERAND, BENCH_SCATTERS, false, true, false, true,
-     1, false},
-    {MSCCLPP_COLL_SCATTERV, "scatterv", "scatter of unequal blocks", "MPI_Scatterv", ROOT_OPERAND, BENCH_SCATTERS,
-     false, true, true, true, 1, false},
-    {MSCCLPP_COLL_SCAN, "scan", "scan", "MPI_Scan", EACH, BENCH_WHOLE, true, false, false, true, 0, false},
-    {MSCCLPP_COLL_EXSCAN, "exscan", "exclusive scan", "MPI_Exscan", EACH, BENCH_WHOLE, true, false, false, true, 0,
-     false},
-    {MSCCLPP_COLL_NEIGHBOR_ALLGATHER, "neighbor_allgather", "all-gather of neighbours", "MPI_Neighbor_allgather",
-     FROM_NEIGHBORS, BENCH_GATHERS, false, false, false, true, 0, true},
-    {MSCCLPP_COLL_NEIGHBOR_ALLGATHERV, "neighbor_allgatherv", "all-gather of neighbours, of unequal blocks",
-     "MPI_Neighbor_allgatherv", FROM_NEIGHBORS, BENCH_GATHERS, false, false, true, true, 0, true},
-    {MSCCLPP_COLL_NEIGHBOR_ALLTOALL, "neighbor_alltoall", "all-to-all of neighbours", "MPI_Neighbor_alltoall",
-     WITH_NEIGHBORS, BENCH_EXCHANGES, false, false, false, true, 0, true},
-    {MSCCLPP_COLL_NEIGHBOR_ALLTOALLV, "neighbor_alltoallv", "all-to-all of neighbours, of unequal blocks",
-     "MPI_Neighbor_alltoallv", WITH_NEIGHBORS, BENCH_EXCHANGES, false, false, true, true, 0, true},
-    {MSCCLPP_COLL_NEIGHBOR_ALLTOALLW, "neighbor_alltoallw", "all-to-all of neighbours, with a type each",
-     "MPI_Neighbor_alltoallw", WITH_NEIGHBORS, BENCH_EXCHANGES, false, false, true, true, 0, true},
+    {.coll = MSCCLPP_COLL_LAST, .name = "allreduce", .function = "MPI_Allreduce",
+     .title = "all-reduce", .sized_buffer = EACH, .blocks = BENCH_WHOLE,
+     .reduces = true, .in_place = true, .bus_factor = 2},
+    {.coll = MSCCLPP_COLL_ALLGATHER, .name = "allgather", .function = "MPI_Allgather",
+     .title = "all-gather", .sized_buffer = RESULT, .blocks = BENCH_GATHERS,
+     .in_place = true, .bus_factor = 1},
+    {.coll = MSCCLPP_COLL_ALLGATHERV, .name = "allgatherv", .function = "MPI_Allgatherv",
+     .title = "all-gather of unequal blocks", .sized_buffer = RESULT, .blocks = BENCH_GATHERS,
+     .has_unequal_blocks = true, .in_place = true, .bus_factor = 1},
+    {.coll = MSCCLPP_COLL_REDUCE_SCATTER_BLOCK, .name = "reduce_scatter_block", .function = "MPI_Reduce_scatter_block",
+     .title = "reduce-scatter", .sized_buffer = OPERAND, .blocks = BENCH_SCATTERS,
+     .reduces = true, .in_place = true, .bus_factor = 1},
+    {.coll = MSCCLPP_COLL_REDUCE_SCATTER, .name = "reduce_scatter", .function = "MPI_Reduce_scatter",
+     .title = "reduce-scatter of unequal blocks", .sized_buffer = OPERAND, .blocks = BENCH_SCATTERS,
+     .reduces = true, .has_unequal_blocks = true, .in_place = true, .bus_factor = 1},
+    {.coll = MSCCLPP_COLL_BCAST, .name = "bcast", .function = "MPI_Bcast",
+     .title = "broadcast", .sized_buffer = EACH, .blocks = BENCH_WHOLE,
+     .has_root = true},
+    {.coll = MSCCLPP_COLL_REDUCE, .name = "reduce", .function = "MPI_Reduce",
+     .title = "reduce", .sized_buffer = EACH, .blocks = BENCH_WHOLE,
+     .reduces = true, .has_root = true, .in_place = true},
+    {.coll = MSCCLPP_COLL_ALLTOALL, .name = "alltoall", .function = "MPI_Alltoall",
+     .title = "all-to-all", .sized_buffer = BOTH, .blocks = BENCH_EXCHANGES,
+     .in_place = true, .bus_factor = 1},
+    {.coll = MSCCLPP_COLL_ALLTOALLV, .name = "alltoallv", .function = "MPI_Alltoallv",
+     .title = "all-to-all of unequal blocks", .sized_buffer = BOTH, .blocks = BENCH_EXCHANGES,
+     .has_unequal_blocks = true, .in_place = true, .bus_factor = 1},
+    {.coll = MSCCLPP_COLL_ALLTOALLW, .name = "alltoallw", .function = "MPI_Alltoallw",
+     .title = "all-to-all of unequal blocks with a type each", .sized_buffer = BOTH, .blocks = BENCH_EXCHANGES,
+     .has_unequal_blocks = true, .in_place = true, .bus_factor = 1},
+    {.coll = MSCCLPP_COLL_GATHER, .name = "gather", .function = "MPI_Gather",
+     .title = "gather", .sized_buffer = ROOT_RESULT, .blocks = BENCH_GATHERS,
+     .has_root = true, .in_place = true, .bus_factor = 1},
+    {.coll = MSCCLPP_COLL_GATHERV, .name = "gatherv", .function = "MPI_Gatherv",
+     .title = "gather of unequal blocks", .sized_buffer = ROOT_RESULT, .blocks = BENCH_GATHERS,
+     .has_root = true, .has_unequal_blocks = true, .in_place = true, .bus_factor = 1},
+    {.coll = MSCCLPP_COLL_SCATTER, .name = "scatter", .function = "MPI_Scatter",
+     .title = "scatter", .sized_buffer = ROOT_OPERAND, .blocks = BENCH_SCATTERS,
+     .has_root = true, .in_place = true, .bus_factor = 1},
+    {.coll = MSCCLPP_COLL_SCATTERV, .name = "scatterv", .function = "MPI_Scatterv",
+     .title = "scatter of unequal blocks", .sized_buffer = ROOT_OPERAND, .blocks = BENCH_SCATTERS,
+     .has_root = true, .has_unequal_blocks = true, .in_place = true, .bus_factor = 1},
+    {.coll = MSCCLPP_COLL_SCAN, .name = "scan", .function = "MPI_Scan",
+     .title = "scan", .sized_buffer = EACH, .blocks = BENCH_WHOLE,
+     .reduces = true, .in_place = true},
+    {.coll = MSCCLPP_COLL_EXSCAN, .name = "exscan", .function = "MPI_Exscan",
+     .title = "exclusive scan", .sized_buffer = EACH, .blocks = BENCH_WHOLE,
+     .reduces = true, .in_place = true},
+    {.coll = MSCCLPP_COLL_NEIGHBOR_ALLGATHER, .name = "neighbor_allgather", .function = "MPI_Neighbor_allgather",
+     .title = "all-gather of neighbours", .sized_buffer = FROM_NEIGHBORS, .blocks = BENCH_GATHERS,
+     .in_place = true, .is_of_neighbors = true},
+    {.coll = MSCCLPP_COLL_NEIGHBOR_ALLGATHERV, .name = "neighbor_allgatherv", .function = "MPI_Neighbor_allgatherv",
+     .title = "all-gather of neighbours, of unequal blocks", .sized_buffer = FROM_NEIGHBORS, .blocks = BENCH_GATHERS,
+     .has_unequal_blocks = true, .in_place = true, .is_of_neighbors = true},
+    {.coll = MSCCLPP_COLL_NEIGHBOR_ALLTOALL, .name = "neighbor_alltoall", .function = "MPI_Neighbor_alltoall",
+     .title = "all-to-all of neighbours", .sized_buffer = WITH_NEIGHBORS, .blocks = BENCH_EXCHANGES,
+     .in_place = true, .is_of_neighbors = true},
+    {.coll = MSCCLPP_COLL_NEIGHBOR_ALLTOALLV, .name = "neighbor_alltoallv", .function = "MPI_Neighbor_alltoallv",
+     .title = "all-to-all of neighbours, of unequal blocks", .sized_buffer = WITH_NEIGHBORS, .blocks = BENCH_EXCHANGES,
+     .has_unequal_blocks = true, .in_place = true, .is_of_neighbors = true},
+    {.coll = MSCCLPP_COLL_NEIGHBOR_ALLTOALLW, .name = "neighbor_alltoallw", .function = "MPI_Neighbor_alltoallw",
+     .title = "all-to-all of neighbours, with a type each", .sized_buffer = WITH_NEIGHBORS, .blocks = BENCH_EXCHANGES,
+     .has_unequal_blocks = true, .in_place = true, .is_of_neighbors = true},
 };
 /* clang-format on */
 const int bench_coll_count = sizeof(bench_colls) / sizeof(bench_colls[0]);
@@ -65,7 +89,7 @@ _Static_assert(MSCCLPP_COLL_LAST + 1 == BENCH_MAX_COLLS, "the program measures e
 
 double bench_coll_bus_factor(const bench_coll_t *coll, int size)
 {
-    return 0 == coll->bus ? 1 : coll->bus * (size - 1) / size;
+    return 0 == coll->bus_factor ? 1 : coll->bus_factor * (size - 1) / size;
 }
 
 int bench_coll_weight(int index)
@@ -110,12 +134,13 @@ static size_t neighbor_block_size(const bench_layout_t *layout, int owner, int e
 static bench_segment_t neighbor_segment(const bench_layout_t *layout, int edge)
 {
     const int source = bench_layout_source(layout, edge);
-    bench_segment_t segment = {.count = neighbor_block_size(layout, source, edge), .low = source, .high = source + 1};
+    bench_segment_t segment = {
+        .count = neighbor_block_size(layout, source, edge), .first_rank = source, .end_rank = source + 1};
 
     for (int i = 0; i < edge; ++i) {
         segment.first += neighbor_block_size(layout, bench_layout_source(layout, i), i);
     }
-    segment.from = BENCH_GATHERS == layout->coll->blocks ? 0 : bench_layout_first(layout, source, edge);
+    segment.operand_first = BENCH_GATHERS == layout->coll->blocks ? 0 : bench_layout_displacement(layout, source, edge);
     return segment;
 }
 
@@ -128,14 +153,14 @@ static void open_neighbors(bench_layout_t *layout, MPI_Datatype type, size_t typ
 {
     for (int i = 0; i < BENCH_NEIGHBORS; ++i) {
         const bench_segment_t segment = neighbor_segment(layout, i);
-        const size_t first = bench_layout_first(layout, layout->rank, i);
+        const size_t first = bench_layout_displacement(layout, layout->rank, i);
 
         layout->counts[i] = (int)segment.count;
-        layout->firsts[i] = (int)segment.first;
-        layout->recv_bytes[i] = (MPI_Aint)(segment.first * type_size);
+        layout->displacements[i] = (int)segment.first;
+        layout->recv_byte_displacements[i] = (MPI_Aint)(segment.first * type_size);
         layout->send_counts[i] = (int)neighbor_block_size(layout, layout->rank, i);
-        layout->send_firsts[i] = (int)first;
-        layout->send_bytes[i] = (MPI_Aint)(first * type_size);
+        layout->send_displacements[i] = (int)first;
+        layout->send_byte_displacements[i] = (MPI_Aint)(first * type_size);
         layout->types[i] = type;
     }
 }
@@ -153,7 +178,7 @@ static size_t weights_below(int index)
  * even if their blocks are equal. Unequal blocks of all ranks need no rounding, because share_first distributes the
  * remaining elements.
  */
-size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t type_size)
+size_t bench_layout_max_count(const bench_coll_t *coll, int size, size_t bytes, size_t type_size)
 {
     size_t count = bytes / type_size;
 
@@ -189,7 +214,7 @@ static size_t share_size(const bench_layout_t *layout, int index)
  * they send each other. So both send the same number of elements, and one array of counts serves for sending and
  * receiving. A rank's blocks are all shares, in another order, so that together they fill its buffer.
  */
-size_t bench_layout_block(const bench_layout_t *layout, int owner, int index)
+size_t bench_layout_block_size(const bench_layout_t *layout, int owner, int index)
 {
     if (layout->coll->is_of_neighbors) {
         return neighbor_block_size(layout, owner, index);
@@ -198,7 +223,7 @@ size_t bench_layout_block(const bench_layout_t *layout, int owner, int index)
 }
 
 /* Returns 0 in an all-gather of neighbours: there the owner's send buffer has one block for both edges. */
-size_t bench_layout_first(const bench_layout_t *layout, int owner, int index)
+size_t bench_layout_displacement(const bench_layout_t *layout, int owner, int index)
 {
     size_t first = 0;
 
@@ -206,12 +231,12 @@ size_t bench_layout_first(const bench_layout_t *layout, int owner, int index)
         return layout->coll->is_of_neighbors ? 0 : share_first(layout, index);
     }
     for (int i = 0; i < index; ++i) {
-        first += bench_layout_block(layout, owner, i);
+        first += bench_layout_block_size(layout, owner, i);
     }
     return first;
 }
 
-size_t bench_layout_largest(const bench_layout_t *layout)
+size_t bench_layout_largest_block(const bench_layout_t *layout)
 {
     size_t largest = 0;
 
@@ -234,7 +259,8 @@ bench_layout_t bench_layout_allreduce(int rank, int size, size_t count)
 /*
  * Fills in a layout. Collectives of equal blocks need no arrays, so their layouts own no memory. Counts and
  * displacements that do not fit into an int are wrong; bench_layout_fits_int tells callers whether they fit. Only
- * MPI_Alltoallw uses `bytes`. If there is no memory, prints a line and returns false, with nothing to close.
+ * MPI_Alltoallw uses `byte_displacements`. If there is no memory, prints a line and returns false, with nothing to
+ * close.
  */
 bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int rank, int size, int root, size_t count,
                        MPI_Datatype type, size_t type_size)
@@ -246,10 +272,11 @@ bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int ran
         return true;
     }
     layout->counts = calloc(blocks, sizeof(layout->counts[0]));
-    layout->firsts = calloc(blocks, sizeof(layout->firsts[0]));
-    layout->bytes = calloc(blocks, sizeof(layout->bytes[0]));
+    layout->displacements = calloc(blocks, sizeof(layout->displacements[0]));
+    layout->byte_displacements = calloc(blocks, sizeof(layout->byte_displacements[0]));
     layout->types = calloc(blocks, sizeof(layout->types[0]));
-    if (layout->counts == NULL || layout->firsts == NULL || layout->bytes == NULL || layout->types == NULL) {
+    if (layout->counts == NULL || layout->displacements == NULL || layout->byte_displacements == NULL ||
+        layout->types == NULL) {
         bench_layout_close(layout);
         fprintf(stderr, "%s: out of memory\n", bench_program);
         return false;
@@ -259,9 +286,9 @@ bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int ran
         return true;
     }
     for (int i = 0; i < size; ++i) {
-        layout->counts[i] = (int)bench_layout_block(layout, rank, i);
-        layout->firsts[i] = (int)bench_layout_first(layout, rank, i);
-        layout->bytes[i] = (int)(bench_layout_first(layout, rank, i) * type_size);
+        layout->counts[i] = (int)bench_layout_block_size(layout, rank, i);
+        layout->displacements[i] = (int)bench_layout_displacement(layout, rank, i);
+        layout->byte_displacements[i] = (int)(bench_layout_displacement(layout, rank, i) * type_size);
         layout->types[i] = type;
     }
     return true;
@@ -270,8 +297,8 @@ bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int ran
 void bench_layout_close(bench_layout_t *layout)
 {
     free(layout->counts);
-    free(layout->firsts);
-    free(layout->bytes);
+    free(layout->displacements);
+    free(layout->byte_displacements);
     free(layout->types);
     memset(layout, 0, sizeof(*layout));
 }
@@ -319,8 +346,8 @@ bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place)
     default:
         if (BENCH_GATHERS == layout->coll->blocks) {
             piece.in_recv = in_place && (is_root || !layout->coll->has_root);
-            piece.first = piece.in_recv ? bench_layout_first(layout, layout->rank, layout->rank) : 0;
-            piece.count = bench_layout_block(layout, layout->rank, layout->rank);
+            piece.first = piece.in_recv ? bench_layout_displacement(layout, layout->rank, layout->rank) : 0;
+            piece.count = bench_layout_block_size(layout, layout->rank, layout->rank);
         }
         break;
     }
@@ -364,7 +391,7 @@ int bench_layout_segments(const bench_layout_t *layout, bool in_place)
 bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index)
 {
     const int rank = layout->rank;
-    bench_segment_t segment = {.count = layout->count, .low = 0, .high = layout->size};
+    bench_segment_t segment = {.count = layout->count, .first_rank = 0, .end_rank = layout->size};
 
     if (layout->coll->is_of_neighbors) {
         return neighbor_segment(layout, index);
@@ -372,26 +399,27 @@ bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index)
     switch (layout->coll->blocks) {
     case BENCH_GATHERS:
     case BENCH_EXCHANGES:
-        segment.first = bench_layout_first(layout, rank, index);
-        segment.count = bench_layout_block(layout, rank, index);
-        segment.low = index;
-        segment.high = index + 1;
-        segment.from = BENCH_GATHERS == layout->coll->blocks ? 0 : bench_layout_first(layout, index, rank);
+        segment.first = bench_layout_displacement(layout, rank, index);
+        segment.count = bench_layout_block_size(layout, rank, index);
+        segment.first_rank = index;
+        segment.end_rank = index + 1;
+        segment.operand_first =
+            BENCH_GATHERS == layout->coll->blocks ? 0 : bench_layout_displacement(layout, index, rank);
         break;
     case BENCH_SCATTERS:
-        segment.count = bench_layout_block(layout, rank, rank);
-        segment.from = bench_layout_first(layout, rank, rank);
+        segment.count = bench_layout_block_size(layout, rank, rank);
+        segment.operand_first = bench_layout_displacement(layout, rank, rank);
         break;
     default:
-        segment.high = MSCCLPP_COLL_SCAN == layout->coll->coll     ? rank + 1
-                       : MSCCLPP_COLL_EXSCAN == layout->coll->coll ? rank
-                                                                   : layout->size;
+        segment.end_rank = MSCCLPP_COLL_SCAN == layout->coll->coll     ? rank + 1
+                           : MSCCLPP_COLL_EXSCAN == layout->coll->coll ? rank
+                                                                       : layout->size;
         break;
     }
     if (MSCCLPP_COLL_BCAST == layout->coll->coll ||
         (BENCH_SCATTERS == layout->coll->blocks && !layout->coll->reduces)) {
-        segment.low = layout->root;
-        segment.high = layout->root + 1;
+        segment.first_rank = layout->root;
+        segment.end_rank = layout->root + 1;
     }
     return segment;
 }
@@ -418,7 +446,7 @@ void bench_layout_traffic(const bench_layout_t *layout, int rank, bool in_place,
 {
     const bench_coll_t *coll = layout->coll;
     const bool is_root = rank == layout->root;
-    const size_t own_block = BENCH_WHOLE == coll->blocks ? 0 : bench_layout_block(layout, rank, rank);
+    const size_t own_block = BENCH_WHOLE == coll->blocks ? 0 : bench_layout_block_size(layout, rank, rank);
     const size_t kept = in_place ? own_block : 0; /* elements that stay where they are */
 
     *reads_p = *writes_p = layout->count;

@@ -22,17 +22,17 @@ typedef enum {
 } bench_blocks_t;
 
 typedef struct {
-    mscclpp_coll_t coll;  /* the library's number; MSCCLPP_COLL_LAST: all-reduce */
-    const char *name;     /* the name as in --coll, such as "allgather" */
-    const char *title;    /* the name for titles, such as "all-gather" */
-    const char *function; /* MPI's function, such as "MPI_Allgather" */
-    const char *whole;    /* name of the buffer that a size means */
+    mscclpp_coll_t coll;      /* the library's number; MSCCLPP_COLL_LAST: all-reduce */
+    const char *name;         /* the name as in --coll, such as "allgather" */
+    const char *title;        /* the name for titles, such as "all-gather" */
+    const char *function;     /* MPI's function, such as "MPI_Allgather" */
+    const char *sized_buffer; /* name of the buffer that a size means */
     bench_blocks_t blocks;
     bool reduces; /* it combines elements; otherwise it only moves them */
     bool has_root;
     bool has_unequal_blocks; /* their sizes differ by bench_coll_weight */
     bool in_place;           /* MPI has the collective in place and out of place; else it has one buffer */
-    double bus;              /* busbw = algbw * bus * (n - 1) / n; 0: busbw = algbw */
+    double bus_factor;       /* busbw = algbw * bus_factor * (n - 1) / n; 0: busbw = algbw */
     bool is_of_neighbors;    /* blocks go to and from the two neighbours in a ring of the ranks, not all ranks */
 } bench_coll_t;
 
@@ -49,7 +49,7 @@ extern const int bench_coll_count;
  * neighbours, and for "neighbors" these. One that is in the list already is not added again. If there is none of this
  * name, prints one line and returns false.
  */
-bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p);
+bool bench_coll_add(const char *name, const bench_coll_t **colls, int *coll_count_p);
 
 /* Returns busbw / algbw with `size` ranks. */
 double bench_coll_bus_factor(const bench_coll_t *coll, int size);
@@ -65,14 +65,14 @@ typedef struct {
     int root;
     size_t count; /* elements of the whole buffer */
     /* MPI's arguments for the unequal blocks that this rank has or gets; NULL if blocks are equal. */
-    int *counts; /* elements of each block */
-    int *firsts; /* where each block begins in the buffer, elements */
-    int *bytes;  /* where each block begins, bytes */
+    int *counts;             /* elements of each block */
+    int *displacements;      /* where each block begins in the buffer, elements */
+    int *byte_displacements; /* where each block begins, bytes */
     /* Of neighbours, the arrays above are for the blocks that this rank gets, by edge; these are for those it sends. */
     int send_counts[BENCH_NEIGHBORS];
-    int send_firsts[BENCH_NEIGHBORS];
-    MPI_Aint send_bytes[BENCH_NEIGHBORS];
-    MPI_Aint recv_bytes[BENCH_NEIGHBORS];
+    int send_displacements[BENCH_NEIGHBORS];
+    MPI_Aint send_byte_displacements[BENCH_NEIGHBORS];
+    MPI_Aint recv_byte_displacements[BENCH_NEIGHBORS];
     MPI_Datatype *types;
 } bench_layout_t;
 
@@ -80,7 +80,7 @@ typedef struct {
  * Returns how many elements of a whole buffer of at most `bytes` bytes can be measured. Equal blocks, or blocks of
  * neighbours, must fill the buffer. Returns 0 if there are too few bytes for this collective.
  */
-size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t type_size);
+size_t bench_layout_max_count(const bench_coll_t *coll, int size, size_t bytes, size_t type_size);
 
 /* Returns the layout of an all-reduce, which need not be closed. */
 bench_layout_t bench_layout_allreduce(int rank, int size, size_t count);
@@ -101,14 +101,14 @@ int bench_layout_target(const bench_layout_t *layout, int edge);
  * Return the size of block `index` in rank `owner`'s buffer, and where it begins there, in elements. For collectives
  * with blocks. In collectives of neighbours `index` is an edge, and the buffer is the one that `owner` sends from.
  */
-size_t bench_layout_block(const bench_layout_t *layout, int owner, int index);
-size_t bench_layout_first(const bench_layout_t *layout, int owner, int index);
+size_t bench_layout_block_size(const bench_layout_t *layout, int owner, int index);
+size_t bench_layout_displacement(const bench_layout_t *layout, int owner, int index);
 
 /*
  * Returns the elements of the largest block that any rank has, or of the whole buffer if the collective has no blocks.
  * Sizes in rules files mean this.
  */
-size_t bench_layout_largest(const bench_layout_t *layout);
+size_t bench_layout_largest_block(const bench_layout_t *layout);
 
 /* Elements of one of this rank's two buffers. */
 typedef struct {
@@ -122,14 +122,14 @@ bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place);
 
 /*
  * A part of the result: elements `first` to `first` + `count` - 1 of this rank's buffer. They are the operands of ranks
- * `low` to `high` - 1, from index `from` on, combined.
+ * `first_rank` to `end_rank` - 1, from index `operand_first` on, combined.
  */
 typedef struct {
     size_t first;
     size_t count;
-    int low;
-    int high;
-    size_t from;
+    int first_rank;
+    int end_rank;
+    size_t operand_first;
 } bench_segment_t;
 
 /*

@@ -29,8 +29,8 @@ static mscclpp_dev_block_t block_to_send(const bench_operation_t *operation, int
     if (BENCH_GATHERS == layout->coll->blocks) {
         return make_block(operation, input.first, input.count);
     }
-    return make_block(operation, bench_layout_first(layout, layout->rank, peer),
-                      bench_layout_block(layout, layout->rank, peer));
+    return make_block(operation, bench_layout_displacement(layout, layout->rank, peer),
+                      bench_layout_block_size(layout, layout->rank, peer));
 }
 
 /*
@@ -45,11 +45,12 @@ static mscclpp_dev_block_t block_to_receive(const bench_operation_t *operation, 
     if (BENCH_SCATTERS == layout->coll->blocks) {
         return layout->coll->has_root && peer != layout->root
                    ? make_block(operation, 0, 0)
-                   : make_block(operation, 0, bench_layout_block(layout, layout->rank, layout->rank));
+                   : make_block(operation, 0, bench_layout_block_size(layout, layout->rank, layout->rank));
     }
-    return layout->coll->has_root && !is_root ? make_block(operation, 0, 0)
-                                              : make_block(operation, bench_layout_first(layout, layout->rank, peer),
-                                                           bench_layout_block(layout, layout->rank, peer));
+    return layout->coll->has_root && !is_root
+               ? make_block(operation, 0, 0)
+               : make_block(operation, bench_layout_displacement(layout, layout->rank, peer),
+                            bench_layout_block_size(layout, layout->rank, peer));
 }
 
 /* Returns true if MPI's arguments of the collective tell each rank the sizes of all blocks. */

@@ -16,8 +16,8 @@ static bool between_fits(const bench_options_t *options)
         return bench_refuse("--mode", bench_mode_name(options->mode),
                             "blocking, library, stream, nonblocking, persistent or queued with --between");
     }
-    if (0 != options->between.ahead && !bench_between_has_kernels(&options->between)) {
-        snprintf(ahead, sizeof(ahead), "%d", options->between.ahead);
+    if (0 != options->between.kernels_ahead && !bench_between_has_kernels(&options->between)) {
+        snprintf(ahead, sizeof(ahead), "%d", options->between.kernels_ahead);
         return bench_refuse("--between-ahead", ahead, "it with kernels of --between");
     }
     return true;
@@ -54,7 +54,7 @@ static bool colls_fit(const bench_options_t *options)
     bool some_reduce = false, some_have_root = false, some_have_two_buffers = false, some_only_move = false;
     char root[16];
 
-    for (int i = 0; i < options->ncolls; ++i) {
+    for (int i = 0; i < options->coll_count; ++i) {
         const bench_coll_t *coll = options->colls[i];
         if (BENCH_MODE_STREAM == options->mode && MSCCLPP_COLL_LAST != coll->coll) {
             return bench_refuse("--coll", coll->name, "allreduce with --mode stream");
@@ -75,10 +75,10 @@ static bool colls_fit(const bench_options_t *options)
         snprintf(root, sizeof(root), "%d", options->root);
         return bench_refuse("--root", root, "it with a collective of --coll that has a root");
     }
-    if (options->nops > 0 && options->ncolls > 0 && !some_reduce) {
+    if (options->op_count > 0 && options->coll_count > 0 && !some_reduce) {
         return bench_refuse("--op", options->ops[0]->name, "it with a collective of --coll that reduces");
     }
-    if (options->out_of_place && !options->in_place && options->ncolls > 0 && !some_have_two_buffers) {
+    if (options->out_of_place && !options->in_place && options->coll_count > 0 && !some_have_two_buffers) {
         return bench_refuse("--out-of-place", "bcast", "it with a collective of --coll that has two buffers");
     }
     if (BENCH_COMPARE_COPIES == options->compare && !some_only_move) {
@@ -106,10 +106,10 @@ static bool host_buffers_fit(const bench_options_t *options)
                             "a run of its own under --mca coll ^mscclpp with --host-buffers");
     }
     if (BENCH_MEMORY_STACK == options->memory &&
-        (options->min > BENCH_STACK_BUFFER || options->max > BENCH_STACK_BUFFER)) {
+        (options->min_bytes > BENCH_STACK_BUFFER || options->max_bytes > BENCH_STACK_BUFFER)) {
         return bench_refuse("--host-buffers", memory, "heap or large above 64k");
     }
-    for (int i = 0; i < options->ntypes; ++i) {
+    for (int i = 0; i < options->type_count; ++i) {
         if (MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
             return bench_refuse("--type", options->types[i]->name, "types that MPI has with --host-buffers");
         }
@@ -129,7 +129,7 @@ static bool types_fit(const bench_options_t *options)
 
     snprintf(allowed, sizeof(allowed), "types that MPI has with --%s %s", rival_needs_mpi ? "compare" : "mode",
              rival_needs_mpi ? bench_compare_name(options->compare) : bench_mode_name(options->mode));
-    for (int i = 0; (mode_needs_mpi || rival_needs_mpi) && i < options->ntypes; ++i) {
+    for (int i = 0; (mode_needs_mpi || rival_needs_mpi) && i < options->type_count; ++i) {
         if (MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
             return bench_refuse("--type", options->types[i]->name, allowed);
         }
@@ -166,7 +166,7 @@ static bool plan_fits(const bench_options_t *options)
     if (options->plan != NULL && BENCH_MODE_LIBRARY != options->mode) {
         return bench_refuse("--mode", bench_mode_name(options->mode), "library with --plan");
     }
-    if (options->plan != NULL && options->ncolls > 0) {
+    if (options->plan != NULL && options->coll_count > 0) {
         return bench_refuse("--coll", options->colls[0]->name, "it without --plan, whose file names the collective");
     }
     if (options->plan == NULL && BENCH_COMPARE_NATIVE == options->compare) {
@@ -187,8 +187,8 @@ bool bench_options_fit_together(const bench_options_t *options)
         BENCH_MODE_TRANSPOSE == options->mode) {
         const bool takes_coll = BENCH_MODE_CHANNEL == options->mode;
 
-        if (BENCH_COMPARE_NONE != options->compare || options->ntypes + options->nops > 0 || options->in_place ||
-            options->out_of_place || (options->ncolls > 0 && !takes_coll)) {
+        if (BENCH_COMPARE_NONE != options->compare || options->type_count + options->op_count > 0 ||
+            options->in_place || options->out_of_place || (options->coll_count > 0 && !takes_coll)) {
             return bench_refuse("--mode", bench_mode_name(options->mode),
                                 takes_coll
                                     ? "it without --compare, --type, --op, --in-place and --out-of-place"
@@ -201,8 +201,8 @@ bool bench_options_fit_together(const bench_options_t *options)
     if (BENCH_MODE_TRANSPOSE != options->mode && 0 != options->length) {
         return bench_refuse("--mode", bench_mode_name(options->mode), "transpose with --length");
     }
-    if (0 != options->max && options->min > options->max) {
-        snprintf(max, sizeof(max), "%zu", options->max);
+    if (0 != options->max_bytes && options->min_bytes > options->max_bytes) {
+        snprintf(max, sizeof(max), "%zu", options->max_bytes);
         return bench_refuse("--max", max, "a size that is not below --min");
     }
     return compare_fits(options) && plan_fits(options) && types_fit(options) && colls_fit(options) &&

@@ -99,20 +99,21 @@ static bool push_block(const bench_env_t *env, const bench_operation_t *operatio
 {
     const bench_layout_t *layout = operation->layout;
     const bench_coll_t *coll = layout->coll;
-    const size_t size = operation->type->size, count = bench_layout_block(layout, env->rank, peer);
+    const size_t element_bytes = operation->type->size, count = bench_layout_block_size(layout, env->rank, peer);
     const bench_piece_t input = bench_layout_input(layout, operation->in_place);
     const bool gathers = BENCH_GATHERS == coll->blocks;
     const char *from = operation->send;
-    char *to = buffers_of(env, peer)->recv + bench_layout_first(layout, peer, env->rank) * size;
+    char *to = buffers_of(env, peer)->recv + bench_layout_displacement(layout, peer, env->rank) * element_bytes;
 
     if ((coll->has_root && peer != layout->root) || (operation->in_place && peer == env->rank)) {
         return true;
     }
     if (gathers) {
-        from = (input.in_recv && copies.is_mapped ? operation->recv : operation->send) + input.first * size;
+        from = (input.in_recv && copies.is_mapped ? operation->recv : operation->send) + input.first * element_bytes;
         return copy_elements(env, to, from, input.count, operation->type);
     }
-    return copy_elements(env, to, from + bench_layout_first(layout, env->rank, peer) * size, count, operation->type);
+    return copy_elements(env, to, from + bench_layout_displacement(layout, env->rank, peer) * element_bytes, count,
+                         operation->type);
 }
 
 /*
@@ -131,7 +132,7 @@ static bool pull_from_root(const bench_env_t *env, const bench_operation_t *oper
     }
     /* If a broadcast cannot be fetched from the root, this rank copies from its own other buffer instead. */
     const char *from = is_broadcast && copies.is_mapped ? root->recv : root->send;
-    return copy_elements(env, operation->recv, from + segment.from * operation->type->size, segment.count,
+    return copy_elements(env, operation->recv, from + segment.operand_first * operation->type->size, segment.count,
                          operation->type);
 }
 

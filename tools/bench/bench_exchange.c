@@ -100,7 +100,7 @@ bool bench_all(MPI_Comm comm, bool value)
 }
 
 /* Returns true if any rank passes true. Rank 0 prints that the first of them has no memory. */
-static bool any_lacks(MPI_Comm comm, bool lacks)
+static bool any_rank_lacks_memory(MPI_Comm comm, bool lacks)
 {
     const uint64_t own = lacks;
     void *values;
@@ -123,7 +123,7 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
 {
     const MPI_Comm comm = *(MPI_Comm *)context;
 
-    if (any_lacks(comm, recvbuf == NULL)) {
+    if (any_rank_lacks_memory(comm, recvbuf == NULL)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     bench_allgather(comm, sendbuf, recvbuf, length);

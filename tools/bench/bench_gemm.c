@@ -15,9 +15,9 @@
 #include "mca/common/base/clock.h"
 
 /* The sizes of matrices that are tried: from the smallest to the largest, multiples of the step. */
-#define SIZE_STEP 32
-#define SMALLEST_SIZE 64
-#define LARGEST_SIZE 16384
+#define ROWS_STEP 32
+#define MIN_ROWS 64
+#define MAX_ROWS 16384
 
 /* Untimed and timed products of a trial. */
 #define WARMUP 5
@@ -33,7 +33,7 @@ static struct {
     void *library;
     void *handle;
     uintptr_t matrices; /* device memory of three matrices; 0: none */
-    int size;           /* rows and columns of a matrix */
+    int rows;           /* rows and columns of a matrix */
     int (*create)(void **handle);
     int (*destroy)(void *handle);
     int (*set_stream)(void *handle, void *stream);
@@ -89,9 +89,10 @@ bool bench_gemm_load(bool prints)
            find_function(&blas.sgemm, "cublasSgemm_v2", prints);
 }
 
+/* Returns the bytes of one of the square matrices. */
 static size_t matrix_bytes(void)
 {
-    return sizeof(float) * (size_t)blas.size * (size_t)blas.size;
+    return sizeof(float) * (size_t)blas.rows * (size_t)blas.rows;
 }
 
 /* Frees the matrices, if there are any. A failure is only reported. */
@@ -106,42 +107,42 @@ static void free_matrices(void)
 }
 
 /*
- * Frees the previous matrices, allocates three new ones of `size` rows, and queues in the stream that they are set to
+ * Frees the previous matrices, allocates three new ones of `rows` rows, and queues in the stream that they are set to
  * 0. No product may still use the previous matrices. On failure prints a line and returns false.
  */
-static bool allocate_matrices(int size, void *stream)
+static bool allocate_matrices(int rows, void *stream)
 {
     cu_alloc_fn_t alloc = (cu_alloc_fn_t)bench_cuda_find("cuMemAlloc_v2");
     cu_set_fn_t set = (cu_set_fn_t)bench_cuda_find("cuMemsetD8Async");
 
     free_matrices();
-    blas.size = size;
+    blas.rows = rows;
     return alloc != NULL && set != NULL && succeeded("cuMemAlloc", alloc(&blas.matrices, 3 * matrix_bytes())) &&
            succeeded("cuMemsetD8Async", set(blas.matrices, 0, 3 * matrix_bytes(), stream));
 }
 
 /*
- * Prepares products of matrices of `size` rows, and waits until they can be launched. The first call makes the handle
+ * Prepares products of matrices of `rows` rows, and waits until they can be launched. The first call makes the handle
  * of cuBLAS, whose products go to its stream; further calls give the same stream and only replace the matrices. After a
  * failure bench_gemm_close frees what was made.
  */
-bool bench_gemm_open(int size, void *stream)
+bool bench_gemm_open(int rows, void *stream)
 {
     return (blas.handle != NULL || (succeeded("cublasCreate", blas.create(&blas.handle)) &&
                                     succeeded("cublasSetStream", blas.set_stream(blas.handle, stream)))) &&
-           allocate_matrices(size, stream) && bench_cuda_stream_wait(stream);
+           allocate_matrices(rows, stream) && bench_cuda_stream_wait(stream);
 }
 
 /* Launches one product in the stream of bench_gemm_open, of zeros by zeros. */
 bool bench_gemm_launch(void)
 {
     const float one = 1, zero = 0;
-    int size = blas.size;
+    int rows = blas.rows;
     float *a = (float *)blas.matrices, *b = (float *)(blas.matrices + matrix_bytes());
     float *c = (float *)(blas.matrices + 2 * matrix_bytes());
 
-    return succeeded("cublasSgemm", blas.sgemm(blas.handle, OPERATION_NONE, OPERATION_NONE, size, size, size, &one, a,
-                                               size, b, size, &zero, c, size));
+    return succeeded("cublasSgemm", blas.sgemm(blas.handle, OPERATION_NONE, OPERATION_NONE, rows, rows, rows, &one, a,
+                                               rows, b, rows, &zero, c, rows));
 }
 
 /* Launches a number of products, and waits for their end. On failure prints a line and returns false. */
@@ -156,14 +157,14 @@ static bool repeat(int products, void *stream)
 }
 
 /*
- * Times products of matrices of `size` rows, and yields the microseconds of one. On failure prints a line and returns
+ * Times products of matrices of `rows` rows, and yields the microseconds of one. On failure prints a line and returns
  * false. The matrices stay allocated.
  */
-static bool time_product(int size, void *stream, double *microseconds_p)
+static bool time_product(int rows, void *stream, double *microseconds_p)
 {
     double started;
 
-    if (!bench_gemm_open(size, stream) || !repeat(WARMUP, stream)) {
+    if (!bench_gemm_open(rows, stream) || !repeat(WARMUP, stream)) {
         return false;
     }
     started = mscclpp_now();
@@ -175,14 +176,14 @@ static bool time_product(int size, void *stream, double *microseconds_p)
 }
 
 /*
- * Finds the smallest size whose product takes at least `microseconds`, in steps of SIZE_STEP from SMALLEST_SIZE on.
- * Assumes that larger products take longer. Yields LARGEST_SIZE if no size takes that long. If a product fails, prints
+ * Finds the smallest size whose product takes at least `microseconds`, in steps of ROWS_STEP from MIN_ROWS on.
+ * Assumes that larger products take longer. Yields MAX_ROWS if no size takes that long. If a product fails, prints
  * a line and returns false.
  */
-bool bench_gemm_choose(double microseconds, void *stream, int *size_p)
+bool bench_gemm_choose(double microseconds, void *stream, int *rows_p)
 {
-    int low = SMALLEST_SIZE, high = SMALLEST_SIZE; /* rows of a matrix */
-    double product_us;                             /* microseconds of a product */
+    int low = MIN_ROWS, high = MIN_ROWS; /* rows of a matrix */
+    double product_us;                   /* microseconds of a product */
 
     /*
      * Double the size until a product takes long enough, and then halve the interval. `low` is too short, or the
@@ -192,14 +193,14 @@ bool bench_gemm_choose(double microseconds, void *stream, int *size_p)
         if (!time_product(high, stream, &product_us)) {
             return false;
         }
-        if (product_us >= microseconds || high >= LARGEST_SIZE) {
+        if (product_us >= microseconds || high >= MAX_ROWS) {
             break;
         }
         low = high;
         high *= 2;
     }
-    while (high - low > SIZE_STEP) {
-        int middle = (low + high) / 2 / SIZE_STEP * SIZE_STEP;
+    while (high - low > ROWS_STEP) {
+        int middle = (low + high) / 2 / ROWS_STEP * ROWS_STEP;
 
         if (!time_product(middle, stream, &product_us)) {
             return false;
@@ -210,7 +211,7 @@ bool bench_gemm_choose(double microseconds, void *stream, int *size_p)
             high = middle;
         }
     }
-    *size_p = high;
+    *rows_p = high;
     return true;
 }
 

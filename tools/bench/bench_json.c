@@ -22,6 +22,7 @@ void bench_json_string(FILE *file, const char *text)
     fputc('"', file);
 }
 
+/* Writes a member of the outermost object whose value is a string. */
 static void write_member(FILE *file, const char *name, const char *value)
 {
     fprintf(file, "  \"%s\": ", name);
@@ -33,9 +34,9 @@ static void write_member(FILE *file, const char *name, const char *value)
 static void write_between(FILE *file, const bench_between_t *between)
 {
     fprintf(file, "  \"between\": {\"kind\": \"%s\", \"microseconds\": %.4g, \"calls\": %d, \"ahead\": %d",
-            bench_between_name(between->kind), between->microseconds, between->calls, between->ahead);
-    if (0 != between->matrix) {
-        fprintf(file, ", \"matrix\": %d", between->matrix);
+            bench_between_name(between->kind), between->microseconds, between->calls_in_turn, between->kernels_ahead);
+    if (0 != between->matrix_rows) {
+        fprintf(file, ", \"matrix\": %d", between->matrix_rows);
     }
     fprintf(file, "},\n");
 }
@@ -222,16 +223,16 @@ bool bench_report_open(bench_report_t *report, const bench_options_t *options, c
 /* Writes the median, the least and the largest time of rounds, and the rounds themselves, in microseconds. */
 static void write_times(FILE *file, const bench_times_t *times)
 {
-    double min = times->round[0], max = times->round[0];
+    double min = times->seconds[0], max = times->seconds[0];
 
     for (int i = 1; i < times->rounds; ++i) {
-        min = times->round[i] < min ? times->round[i] : min;
-        max = times->round[i] > max ? times->round[i] : max;
+        min = times->seconds[i] < min ? times->seconds[i] : min;
+        max = times->seconds[i] > max ? times->seconds[i] : max;
     }
     fprintf(file, "{\"median\": %.4f, \"min\": %.4f, \"max\": %.4f, \"rounds\": [", 1e6 * bench_times_median(times),
             1e6 * min, 1e6 * max);
     for (int i = 0; i < times->rounds; ++i) {
-        fprintf(file, "%s%.4f", 0 == i ? "" : ", ", 1e6 * times->round[i]);
+        fprintf(file, "%s%.4f", 0 == i ? "" : ", ", 1e6 * times->seconds[i]);
     }
     fprintf(file, "]}");
 }

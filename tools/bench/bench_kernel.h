@@ -33,8 +33,8 @@ bool bench_gemm_load(bool prints);
  * Finds, by trials, the smallest matrices whose product takes at least `microseconds`, and yields their number of rows.
  * bench_gemm_open then makes matrices of this size, for products in `stream`.
  */
-bool bench_gemm_choose(double microseconds, void *stream, int *size_p);
-bool bench_gemm_open(int size, void *stream);
+bool bench_gemm_choose(double microseconds, void *stream, int *rows_p);
+bool bench_gemm_open(int rows, void *stream);
 bool bench_gemm_launch(void); /* one product, of the matrices that bench_gemm_open has made */
 void bench_gemm_close(void);  /* also if nothing is open */
 

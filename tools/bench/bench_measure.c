@@ -21,7 +21,7 @@ static bool measure_rounds(bench_env_t *env, const bench_operation_t *operation,
         for (int j = 0; j < count; ++j) {
             const turn_t *turn = &turns[(i + j) % count];
 
-            if (!bench_time_round(env, turn->contender, operation, calls, &turn->times->round[turn->times->rounds])) {
+            if (!bench_time_round(env, turn->contender, operation, calls, &turn->times->seconds[turn->times->rounds])) {
                 return false;
             }
             ++turn->times->rounds;
@@ -52,13 +52,13 @@ static bool check_results(bench_env_t *env, const bench_options_t *options, benc
  */
 static bool reset_contender(bench_contender_t *contender, bool timed)
 {
-    if (contender == NULL || contender->forget == NULL) {
+    if (contender == NULL || contender->reset == NULL) {
         return true;
     }
     if (0 != contender->timed_batch) {
         contender->batch = timed ? contender->timed_batch : 1;
     }
-    return contender->forget(contender);
+    return contender->reset(contender);
 }
 
 /*

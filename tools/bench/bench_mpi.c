@@ -19,7 +19,7 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation)
                                    .whole_count = (int)layout->count,
                                    .block_count = block_count,
                                    .own_count = layout->coll->is_of_neighbors
-                                                    ? (int)bench_layout_block(layout, layout->rank, 0)
+                                                    ? (int)bench_layout_block_size(layout, layout->rank, 0)
                                                 : layout->counts != NULL ? layout->counts[layout->rank]
                                                                          : block_count,
                                    .operand_to_root = root_in_place ? MPI_IN_PLACE : operation->send,

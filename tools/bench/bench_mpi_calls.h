@@ -37,7 +37,7 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation);
     case MSCCLPP_COLL_ALLGATHERV:                                                                                      \
         (result_) =                                                                                                    \
             FUNCTION_(Allgatherv, allgatherv)((a_).send, (a_).own_count, (a_).type, (a_).recv, (a_).layout->counts,    \
-                                              (a_).layout->firsts, (a_).type, __VA_ARGS__);                            \
+                                              (a_).layout->displacements, (a_).type, __VA_ARGS__);                     \
         break;                                                                                                         \
     case MSCCLPP_COLL_REDUCE_SCATTER_BLOCK:                                                                            \
         (result_) = FUNCTION_(Reduce_scatter_block, reduce_scatter_block)((a_).send, (a_).recv, (a_).block_count,      \
@@ -59,14 +59,14 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation);
                                                   (a_).type, __VA_ARGS__);                                             \
         break;                                                                                                         \
     case MSCCLPP_COLL_ALLTOALLV:                                                                                       \
-        (result_) =                                                                                                    \
-            FUNCTION_(Alltoallv, alltoallv)((a_).send, (a_).layout->counts, (a_).layout->firsts, (a_).type, (a_).recv, \
-                                            (a_).layout->counts, (a_).layout->firsts, (a_).type, __VA_ARGS__);         \
+        (result_) = FUNCTION_(Alltoallv, alltoallv)((a_).send, (a_).layout->counts, (a_).layout->displacements,        \
+                                                    (a_).type, (a_).recv, (a_).layout->counts,                         \
+                                                    (a_).layout->displacements, (a_).type, __VA_ARGS__);               \
         break;                                                                                                         \
     case MSCCLPP_COLL_ALLTOALLW:                                                                                       \
-        (result_) = FUNCTION_(Alltoallw, alltoallw)((a_).send, (a_).layout->counts, (a_).layout->bytes,                \
+        (result_) = FUNCTION_(Alltoallw, alltoallw)((a_).send, (a_).layout->counts, (a_).layout->byte_displacements,   \
                                                     (a_).layout->types, (a_).recv, (a_).layout->counts,                \
-                                                    (a_).layout->bytes, (a_).layout->types, __VA_ARGS__);              \
+                                                    (a_).layout->byte_displacements, (a_).layout->types, __VA_ARGS__); \
         break;                                                                                                         \
     case MSCCLPP_COLL_GATHER:                                                                                          \
         (result_) = FUNCTION_(Gather, gather)((a_).operand_to_root, (a_).block_count, (a_).type, (a_).recv,            \
@@ -74,7 +74,7 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation);
         break;                                                                                                         \
     case MSCCLPP_COLL_GATHERV:                                                                                         \
         (result_) = FUNCTION_(Gatherv, gatherv)((a_).operand_to_root, (a_).own_count, (a_).type, (a_).recv,            \
-                                                (a_).layout->counts, (a_).layout->firsts, (a_).type,                   \
+                                                (a_).layout->counts, (a_).layout->displacements, (a_).type,            \
                                                 (a_).layout->root, __VA_ARGS__);                                       \
         break;                                                                                                         \
     case MSCCLPP_COLL_SCATTER:                                                                                         \
@@ -82,7 +82,7 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation);
                                                 (a_).block_count, (a_).type, (a_).layout->root, __VA_ARGS__);          \
         break;                                                                                                         \
     case MSCCLPP_COLL_SCATTERV:                                                                                        \
-        (result_) = FUNCTION_(Scatterv, scatterv)((a_).scatter_send, (a_).layout->counts, (a_).layout->firsts,         \
+        (result_) = FUNCTION_(Scatterv, scatterv)((a_).scatter_send, (a_).layout->counts, (a_).layout->displacements,  \
                                                   (a_).type, (a_).scatter_recv, (a_).own_count, (a_).type,             \
                                                   (a_).layout->root, __VA_ARGS__);                                     \
         break;                                                                                                         \
@@ -109,9 +109,9 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation);
             (a_).send, (a_).block_count, (a_).type, (a_).recv, (a_).block_count, (a_).type, __VA_ARGS__);              \
         break;                                                                                                         \
     case MSCCLPP_COLL_NEIGHBOR_ALLGATHERV:                                                                             \
-        (result_) = FUNCTION_(Neighbor_allgatherv, neighbor_allgatherv)((a_).send, (a_).own_count, (a_).type,          \
-                                                                        (a_).recv, (a_).layout->counts,                \
-                                                                        (a_).layout->firsts, (a_).type, __VA_ARGS__);  \
+        (result_) = FUNCTION_(Neighbor_allgatherv, neighbor_allgatherv)(                                               \
+            (a_).send, (a_).own_count, (a_).type, (a_).recv, (a_).layout->counts, (a_).layout->displacements,          \
+            (a_).type, __VA_ARGS__);                                                                                   \
         break;                                                                                                         \
     case MSCCLPP_COLL_NEIGHBOR_ALLTOALL:                                                                               \
         (result_) = FUNCTION_(Neighbor_alltoall, neighbor_alltoall)((a_).send, (a_).block_count, (a_).type, (a_).recv, \
@@ -119,13 +119,13 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation);
         break;                                                                                                         \
     case MSCCLPP_COLL_NEIGHBOR_ALLTOALLV:                                                                              \
         (result_) = FUNCTION_(Neighbor_alltoallv, neighbor_alltoallv)(                                                 \
-            (a_).send, (a_).layout->send_counts, (a_).layout->send_firsts, (a_).type, (a_).recv, (a_).layout->counts,  \
-            (a_).layout->firsts, (a_).type, __VA_ARGS__);                                                              \
+            (a_).send, (a_).layout->send_counts, (a_).layout->send_displacements, (a_).type, (a_).recv,                \
+            (a_).layout->counts, (a_).layout->displacements, (a_).type, __VA_ARGS__);                                  \
         break;                                                                                                         \
     case MSCCLPP_COLL_NEIGHBOR_ALLTOALLW:                                                                              \
         (result_) = FUNCTION_(Neighbor_alltoallw, neighbor_alltoallw)(                                                 \
-            (a_).send, (a_).layout->send_counts, (a_).layout->send_bytes, (a_).layout->types, (a_).recv,               \
-            (a_).layout->counts, (a_).layout->recv_bytes, (a_).layout->types, __VA_ARGS__);                            \
+            (a_).send, (a_).layout->send_counts, (a_).layout->send_byte_displacements, (a_).layout->types, (a_).recv,  \
+            (a_).layout->counts, (a_).layout->recv_byte_displacements, (a_).layout->types, __VA_ARGS__);               \
         break;                                                                                                         \
     default: /* no others are in the list */                                                                           \
         break;                                                                                                         \

@@ -23,8 +23,8 @@ static char *block_at(const bench_operation_t *operation, char *buffer, int rank
 {
     const bench_layout_t *layout = operation->layout;
 
-    *count_p = bench_layout_block(layout, layout->rank, rank);
-    return buffer + bench_layout_first(layout, layout->rank, rank) * operation->type->size;
+    *count_p = bench_layout_block_size(layout, layout->rank, rank);
+    return buffer + bench_layout_displacement(layout, layout->rank, rank) * operation->type->size;
 }
 
 /*
@@ -69,7 +69,7 @@ static char *find_received(const bench_operation_t *operation, int peer, size_t 
         return operation->recv;
     }
     if (scatters) {
-        *count_p = bench_layout_block(layout, layout->rank, layout->rank);
+        *count_p = bench_layout_block_size(layout, layout->rank, layout->rank);
         return operation->recv;
     }
     return block_at(operation, operation->recv, peer, count_p);

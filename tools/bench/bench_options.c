@@ -148,8 +148,8 @@ static bool add_type(const char *name, void *context)
     bench_options_t *options = context;
 
     for (int i = 0; i < bench_type_count; ++i) {
-        if (0 == strcmp(name, bench_types[i].name) && options->ntypes < BENCH_MAX_TYPES) {
-            options->types[options->ntypes++] = &bench_types[i];
+        if (0 == strcmp(name, bench_types[i].name) && options->type_count < BENCH_MAX_TYPES) {
+            options->types[options->type_count++] = &bench_types[i];
             return true;
         }
     }
@@ -162,8 +162,8 @@ static bool add_op(const char *name, void *context)
     bench_options_t *options = context;
 
     for (int i = 0; i < bench_op_count; ++i) {
-        if (0 == strcmp(name, bench_ops[i].name) && options->nops < BENCH_MAX_OPS) {
-            options->ops[options->nops++] = &bench_ops[i];
+        if (0 == strcmp(name, bench_ops[i].name) && options->op_count < BENCH_MAX_OPS) {
+            options->ops[options->op_count++] = &bench_ops[i];
             return true;
         }
     }
@@ -178,7 +178,7 @@ static bool add_coll(const char *name, void *context)
 {
     bench_options_t *options = context;
 
-    return bench_coll_add(name, options->colls, &options->ncolls);
+    return bench_coll_add(name, options->colls, &options->coll_count);
 }
 
 /*
@@ -248,7 +248,7 @@ static bool parse_between(const char *text, bench_between_t *between)
     }
     between->is_given = true;
     between->kind = (bench_kernel_kind_t)kind;
-    between->calls = (int)calls;
+    between->calls_in_turn = (int)calls;
     return true;
 }
 
@@ -340,10 +340,10 @@ static bool store_option(int option, const char *value, bench_options_t *options
         options->is_mode_given = true;
         break;
     case 'b':
-        ok = bench_parse_size("--min", value, &options->min);
+        ok = bench_parse_size("--min", value, &options->min_bytes);
         break;
     case 'e':
-        ok = bench_parse_size("--max", value, &options->max);
+        ok = bench_parse_size("--max", value, &options->max_bytes);
         break;
     case 'f':
         ok = bench_parse_factor(value, &options->factor);
@@ -396,7 +396,7 @@ static bool store_option(int option, const char *value, bench_options_t *options
         ok = parse_between(value, &options->between);
         break;
     case BETWEEN_AHEAD:
-        ok = bench_parse_int("--between-ahead", value, 0, 1000, &options->between.ahead);
+        ok = bench_parse_int("--between-ahead", value, 0, 1000, &options->between.kernels_ahead);
         break;
     case PLAN:
         options->plan = value;
@@ -428,13 +428,13 @@ static bool store_option(int option, const char *value, bench_options_t *options
  */
 static void add_defaults(bench_options_t *options)
 {
-    if (0 == options->ntypes) {
+    if (0 == options->type_count) {
         add_type("float", options);
     }
-    if (0 == options->ncolls && BENCH_MODE_CHANNEL != options->mode) {
+    if (0 == options->coll_count && BENCH_MODE_CHANNEL != options->mode) {
         add_coll("allreduce", options);
     }
-    if (0 == options->nops) {
+    if (0 == options->op_count) {
         add_op("sum", options);
     }
     if (!options->in_place && !options->out_of_place) {
@@ -456,7 +456,7 @@ static void add_defaults(bench_options_t *options)
  */
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p)
 {
-    bench_options_t options = {.min = 8,
+    bench_options_t options = {.min_bytes = 8,
                                .factor = 2,
                                .warmup = 10,
                                .checks = 1,

@@ -23,6 +23,7 @@ bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll
 /* How many calls of the host library were made, which is the number of the last one. */
 static uint64_t library_calls;
 
+/* Returns true if the host library makes the call by mscclpp_allreduce, and not by mscclpp_collective. */
 static bool is_allreduce(const bench_operation_t *operation)
 {
     return MSCCLPP_COLL_LAST == operation->layout->coll->coll;

@@ -105,9 +105,10 @@ static bool agree_on_success(const bench_pair_t *pair, bool ok, char *reason)
     return is_agreed;
 }
 
-static bool alloc_device(const bench_pair_t *pair, size_t size, void **address_p)
+/* Allocates zeroed memory of this rank's device. Returns false, without a line, if there is not enough. */
+static bool alloc_device(const bench_pair_t *pair, size_t bytes, void **address_p)
 {
-    return MSCCLPP_OK == pair->env->gpu->device_alloc(pair->env->device, size, address_p);
+    return MSCCLPP_OK == pair->env->gpu->device_alloc(pair->env->device, bytes, address_p);
 }
 
 /* Returns true for a transport that needs shared memory, on GPUs. The twin's device memory is shared anyway. */
@@ -137,6 +138,7 @@ static bool alloc_shared(const bench_pair_t *pair, size_t size, mscclpp_shmseg_t
     return true;
 }
 
+/* Unregisters a shared segment from the GPU runtime, and detaches it. */
 static void free_shared(const bench_pair_t *pair, mscclpp_shmseg_t *segment)
 {
     pair->env->gpu->host_unregister(mscclpp_shmseg_base(segment));
@@ -239,8 +241,8 @@ static bool allocate_memory(bench_pair_t *pair, size_t capacity)
     const mscclpp_gpu_ops_t *gpu = pair->env->gpu;
     void *memory, *state, *expected, *mailbox, *elapsed, *staging, *unused, *device;
 
-    pair->incoming = (capacity + BENCH_PAIR_GUARD + DATA_ALIGNMENT - 1) / DATA_ALIGNMENT * DATA_ALIGNMENT;
-    pair->memory_size = 2 * pair->incoming;
+    pair->incoming_offset = (capacity + BENCH_PAIR_GUARD + DATA_ALIGNMENT - 1) / DATA_ALIGNMENT * DATA_ALIGNMENT;
+    pair->memory_size = 2 * pair->incoming_offset;
     if (needs_shared_memory(pair) ? !alloc_shared(pair, pair->memory_size, &pair->memory_segment, &memory)
                                   : !alloc_device(pair, pair->memory_size, &memory)) {
         return false;
@@ -339,7 +341,7 @@ static void map_peer(bench_pair_t *pair, const description_t *description)
  * drives the proxy, because the peer may still wait for data that this rank has put. If the proxy fails, prints a line
  * and returns false; the messages to and from the peer are then still in progress, because the program ends.
  */
-static bool meet(bench_pair_t *pair)
+static bool wait_for_peer(bench_pair_t *pair)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     MPI_Request requests[2];
@@ -474,7 +476,7 @@ static mscclpp_status_t launch_kernel(bench_pair_t *pair, uint32_t role, size_t 
     args.common.mailbox = pair->device_mailbox;
     args.channel = pair->channel;
     args.from = 0;
-    args.to = pair->incoming;
+    args.to = pair->incoming_offset;
     args.elapsed_ns = pair->device_elapsed_ns;
     args.rounds = (uint32_t)rounds;
     args.puts = (uint32_t)puts;
@@ -487,7 +489,7 @@ static mscclpp_status_t launch_kernel(bench_pair_t *pair, uint32_t role, size_t 
  * `ended_before`. Returns the first failure of the proxy, or else the status of the stream. After a failure of the
  * proxy the kernel may still run, because the program ends.
  */
-static mscclpp_status_t serve(bench_pair_t *pair, uint64_t ended_before)
+static mscclpp_status_t serve_kernel(bench_pair_t *pair, uint64_t ended_before)
 {
     const mscclpp_gpu_ops_t *gpu = pair->env->gpu;
     mscclpp_status_t status;
@@ -524,7 +526,7 @@ bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds,
     mscclpp_proxy_begin(pair->proxy);
     status = launch_kernel(pair, role, bytes, rounds, puts);
     if (MSCCLPP_OK == status) {
-        status = serve(pair, ended_before);
+        status = serve_kernel(pair, ended_before);
     }
     mscclpp_proxy_end(pair->proxy);
     elapsed = __atomic_load_n(pair->elapsed_ns, __ATOMIC_ACQUIRE);
@@ -535,7 +537,7 @@ bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds,
         return false;
     }
     *seconds_p = 1e-9 * (double)elapsed / rounds;
-    return meet(pair);
+    return wait_for_peer(pair);
 }
 
 /* Times plain copies to the peer, which does not take part. Returns false, without a line, if a copy fails. */
@@ -546,7 +548,7 @@ bool bench_pair_copy(bench_pair_t *pair, size_t bytes, int rounds, int copies, d
 
     for (int round = 0; round < rounds; ++round) {
         for (int i = 0; i < copies; ++i) {
-            if (MSCCLPP_OK != env->gpu->copy(env->stream, pair->mapped + pair->incoming, pair->memory, bytes)) {
+            if (MSCCLPP_OK != env->gpu->copy(env->stream, pair->mapped + pair->incoming_offset, pair->memory, bytes)) {
                 return false;
             }
         }

@@ -32,7 +32,7 @@ bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed)
     for (size_t offset = 0; ok && offset < cleared_bytes; offset += BENCH_PAIR_STAGING) {
         const size_t piece_bytes =
             cleared_bytes - offset < BENCH_PAIR_STAGING ? cleared_bytes - offset : BENCH_PAIR_STAGING;
-        ok = bench_env_copy(pair->env, pair->memory + pair->incoming + offset, pair->staging, piece_bytes);
+        ok = bench_env_copy(pair->env, pair->memory + pair->incoming_offset + offset, pair->staging, piece_bytes);
     }
     return ok;
 }
@@ -49,7 +49,7 @@ bool bench_pair_verify(bench_pair_t *pair, size_t bytes, int seed, uint64_t *wro
     for (size_t offset = 0; offset < verified_bytes; offset += BENCH_PAIR_STAGING) {
         const size_t piece_bytes =
             verified_bytes - offset < BENCH_PAIR_STAGING ? verified_bytes - offset : BENCH_PAIR_STAGING;
-        if (!bench_env_copy(pair->env, pair->staging, pair->memory + pair->incoming + offset, piece_bytes)) {
+        if (!bench_env_copy(pair->env, pair->staging, pair->memory + pair->incoming_offset + offset, piece_bytes)) {
             return false;
         }
         for (size_t i = 0; i < piece_bytes; ++i) {

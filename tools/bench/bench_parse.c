@@ -25,7 +25,7 @@ bool bench_prints(void)
     return true;
 }
 
-int bench_end(int status)
+int bench_exit_status(int status)
 {
     if (0 == fflush(stdout) && !ferror(stdout)) {
         return status;
@@ -34,9 +34,9 @@ int bench_end(int status)
     return 0 == status ? BENCH_EXIT_WRONG : status;
 }
 
-int bench_leave(int status)
+int bench_early_exit_status(int status)
 {
-    status = bench_end(status);
+    status = bench_exit_status(status);
     /* When the first process fails, the launcher ends the others, also one that has not yet printed. */
     if (0 != status && !bench_prints()) {
         sleep(1); /* long enough for the rank that prints */
@@ -176,7 +176,7 @@ bool bench_parse_choice(const char *option, const char *text, const char *choice
  * number of all collectives, so there is always room. The function is in this file, and not in bench_coll.c, because it
  * refuses values of an option.
  */
-bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p)
+bool bench_coll_add(const char *name, const bench_coll_t **colls, int *coll_count_p)
 {
     const bool adds_all = 0 == strcmp(name, "all"), adds_neighbors = 0 == strcmp(name, "neighbors");
     bool is_known = false;
@@ -188,11 +188,11 @@ bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p)
             continue;
         }
         is_known = true;
-        for (int j = 0; j < *ncolls_p; ++j) {
+        for (int j = 0; j < *coll_count_p; ++j) {
             is_listed |= colls[j] == &bench_colls[i];
         }
         if (!is_listed) {
-            colls[(*ncolls_p)++] = &bench_colls[i];
+            colls[(*coll_count_p)++] = &bench_colls[i];
         }
     }
     return is_known || bench_refuse("--coll", name,

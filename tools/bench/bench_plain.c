@@ -12,7 +12,7 @@
 
 #define THREADS 512u
 #define BLOCKS_PER_MULTIPROCESSOR 4u
-#define UNIT 16u /* bytes of a load or store */
+#define UNIT_BYTES 16u /* of a load or store */
 
 /* As in cuda.h: CUdevice_attribute. */
 #define ATTRIBUTE_MULTIPROCESSORS 16
@@ -191,11 +191,10 @@ static bool is_first_on_gpu(const bench_env_t *env)
 }
 
 /*
- * Yields the numbers of bytes that all ranks on this GPU together read and write, rounded up to whole units. `size`:
- * bytes of an element. The traffic of each rank of the GPU is computed separately, because a root's traffic differs
- * from that of other ranks.
+ * Yields the numbers of bytes that all ranks on this GPU together read and write, rounded up to whole units. The
+ * traffic of each rank of the GPU is computed separately, because a root's traffic differs from that of other ranks.
  */
-static void find_traffic(const bench_env_t *env, const bench_layout_t *layout, size_t size, bool in_place,
+static void find_traffic(const bench_env_t *env, const bench_layout_t *layout, size_t element_bytes, bool in_place,
                          uint64_t *reads_p, uint64_t *writes_p)
 {
     uint64_t reads = 0, writes = 0;
@@ -208,8 +207,8 @@ static void find_traffic(const bench_env_t *env, const bench_layout_t *layout, s
             writes += written;
         }
     }
-    *reads_p = (reads * size + UNIT - 1) / UNIT * UNIT;
-    *writes_p = (writes * size + UNIT - 1) / UNIT * UNIT;
+    *reads_p = (reads * element_bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
+    *writes_p = (writes * element_bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
 }
 
 /*
@@ -244,8 +243,8 @@ static bool finish(bench_contender_t *contender)
 
 /*
  * Stands in for the kernel on the twin: copies the bytes that are both read and written, adds up further words that are
- * only read, and zeroes further bytes that are only written. Both sizes are multiples of UNIT. The buffers are large
- * enough, because `capacity` is that of the largest call.
+ * only read, and zeroes further bytes that are only written. Both sizes are multiples of UNIT_BYTES. The buffers are
+ * large enough, because `capacity` is that of the largest call.
  */
 static void touch(uint64_t reads, uint64_t writes)
 {
@@ -277,8 +276,8 @@ static bool launch(bench_contender_t *contender, const bench_operation_t *operat
         touch(reads, writes);
         return true;
     }
-    read_units = reads / UNIT;
-    write_units = writes / UNIT;
+    read_units = reads / UNIT_BYTES;
+    write_units = writes / UNIT_BYTES;
     void *parameters[] = {&plain.from, &plain.to, &read_units, &write_units};
     return succeeded("cuLaunchKernel", plain.launch(plain.function, plain.blocks, 1, 1, THREADS, 1, 1, 0,
                                                     contender->env->native_stream, parameters, NULL)) &&
@@ -300,14 +299,14 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
  */
 static uint64_t find_capacity(const bench_env_t *env, const bench_options_t *options)
 {
-    uint64_t capacity = UNIT;
+    uint64_t capacity = UNIT_BYTES;
 
-    for (int i = 0; i < options->ncolls; ++i) {
+    for (int i = 0; i < options->coll_count; ++i) {
         const bench_layout_t layout = {.coll = options->colls[i],
                                        .rank = env->rank,
                                        .size = env->size,
                                        .root = options->root,
-                                       .count = options->max};
+                                       .count = options->max_bytes};
         for (int in_place = 0; in_place < 2; ++in_place) {
             uint64_t reads, writes;
             find_traffic(env, &layout, 1, 1 == in_place, &reads, &writes);
@@ -315,7 +314,8 @@ static uint64_t find_capacity(const bench_env_t *env, const bench_options_t *opt
             capacity = writes > capacity ? writes : capacity;
         }
     }
-    return capacity + UNIT * (uint64_t)env->size; /* blocks in elements are rounded differently from blocks in bytes */
+    /* Blocks of larger elements are rounded differently: by less than a unit for each rank. */
+    return capacity + UNIT_BYTES * (uint64_t)env->size;
 }
 
 /*

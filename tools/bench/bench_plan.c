@@ -59,14 +59,14 @@ bool bench_plan_open(bench_env_t *env, bench_options_t *options)
     env->plan = file->label;
     for (int i = 0; i < bench_coll_count; ++i) {
         if (bench_colls[i].coll == mscclpp_plans_collective(file->plan)) {
-            options->ncolls = 1;
+            options->coll_count = 1;
             options->colls[0] = &bench_colls[i];
         }
     }
     /* A plan of the largest or the least has only that operation; others reduce by whatever --op says. */
     for (int i = 0; i < bench_op_count && file->only_min_or_max; ++i) {
         if (bench_ops[i].op == (MSCCLPP_PLAN_MAX == file->reduce ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN)) {
-            options->nops = 1;
+            options->op_count = 1;
             options->ops[0] = &bench_ops[i];
         }
     }

@@ -139,7 +139,7 @@ static void measure_size(bench_pair_t *pair, const bench_options_t *options, boo
     for (int i = 0; i < options->rounds; ++i) {
         for (int kind = 0; kind < kinds; ++kind) {
             bench_times_t *times = &row->times[kind];
-            times->round[times->rounds++] = time_rounds(pair, kind, row->bytes, row->rounds[kind], row->puts);
+            times->seconds[times->rounds++] = time_rounds(pair, kind, row->bytes, row->rounds[kind], row->puts);
         }
     }
 }
@@ -156,7 +156,7 @@ static uint64_t measure_transport(bench_pair_t *pair, const bench_options_t *opt
     uint64_t wrong = 0;
 
     bench_port_report_transport(report, pair->ops->name);
-    for (double size = (double)options->min; size <= (double)options->max; size *= options->factor) {
+    for (double size = (double)options->min_bytes; size <= (double)options->max_bytes; size *= options->factor) {
         bench_port_row_t row = {.transport = pair->ops->name, .bytes = (size_t)size};
         if (row.bytes != previous) {
             measure_size(pair, options, has_copies, &row);
@@ -195,7 +195,7 @@ bool bench_port_measure(bench_env_t *env, const bench_options_t *options)
         if (0 != strcmp(options->transport, "all") && 0 != strcmp(options->transport, ops->name)) {
             continue;
         }
-        if (!bench_pair_open(&pair, env, ops, options->max, reason)) {
+        if (!bench_pair_open(&pair, env, ops, options->max_bytes, reason)) {
             bench_port_report_unusable(&report, ops->name, reason);
             continue;
         }

@@ -39,8 +39,8 @@ typedef struct {
     mscclpp_dev_mailbox_t *device_mailbox; /* the same at the GPU's address */
     uint64_t *elapsed_ns;                  /* pinned host memory: how long the kernel's rounds took; 0: it failed */
     uint64_t *device_elapsed_ns;           /* the same at the GPU's address */
-    char *memory;                          /* outgoing data at 0, incoming data at `incoming` */
-    size_t incoming;                       /* offset, bytes */
+    char *memory;                          /* outgoing data at 0, incoming data at `incoming_offset` */
+    size_t incoming_offset;                /* offset, bytes */
     size_t memory_size;                    /* bytes */
     char *staging;                         /* pinned, BENCH_PAIR_STAGING bytes */
     mscclpp_mapping_t *mapping;

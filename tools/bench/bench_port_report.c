@@ -79,7 +79,7 @@ static void json_row(bench_report_t *report, const bench_port_row_t *row)
         }
         fprintf(file, "\"time_us\": {\"median\": %.4f, \"rounds\": [", 1e6 * bench_times_median(times));
         for (int i = 0; i < times->rounds; ++i) {
-            fprintf(file, "%s%.4f", 0 == i ? "" : ", ", 1e6 * times->round[i]);
+            fprintf(file, "%s%.4f", 0 == i ? "" : ", ", 1e6 * times->seconds[i]);
         }
         fprintf(file, "]}}");
     }

@@ -80,7 +80,7 @@ bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *c
 }
 
 /*
- * Captures a batch of calls in contender->graph, which forget() destroys. On CUDA this is the executable graph; the
+ * Captures a batch of calls in contender->graph, which reset() destroys. On CUDA this is the executable graph; the
  * captured graph is destroyed here. After a failure returns false and leaves the stream as it is, because the program
  * ends.
  */
@@ -106,7 +106,7 @@ static bool capture(bench_contender_t *contender, const bench_operation_t *opera
 
 /*
  * Launches the graph in the stream. If there is none, first captures one of this operation. An existing graph belongs
- * to the same operation, because bench_measure calls forget() before another operation.
+ * to the same operation, because bench_measure calls reset() before another operation.
  */
 static bool call_graph(bench_contender_t *contender, const bench_operation_t *operation)
 {
@@ -119,7 +119,7 @@ static bool call_graph(bench_contender_t *contender, const bench_operation_t *op
 }
 
 /* Destroys the graph, if there is one, so that the next call captures another one. Its launches have ended. */
-static bool forget(bench_contender_t *contender)
+static bool free_graph(bench_contender_t *contender)
 {
     void *graph = contender->graph;
 
@@ -139,7 +139,7 @@ bench_contender_t bench_contender_graph(bench_env_t *env, bench_contender_t *inn
                                    .env = env,
                                    .call = call_graph,
                                    .finish = finish,
-                                   .forget = forget,
+                                   .reset = free_graph,
                                    .serves = inner->serves,
                                    .inner = inner,
                                    .batch = 1,

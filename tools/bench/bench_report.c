@@ -50,14 +50,14 @@ static void print_between(const bench_options_t *options)
         printf("# a turn: a barrier, 1 call\n# adds: the turn's time less that of a barrier\n");
     } else {
         printf("# a turn: ");
-        if (0 != between->ahead) {
-            printf("%d kernel%s queued, ", between->ahead, 1 == between->ahead ? "" : "s");
+        if (0 != between->kernels_ahead) {
+            printf("%d kernel%s queued, ", between->kernels_ahead, 1 == between->kernels_ahead ? "" : "s");
         }
-        printf("%d call%s, %sa stream synchronise; kernels: %s of %g us", between->calls,
-               1 == between->calls ? "" : "s", 0 == between->ahead ? "a kernel, " : "",
+        printf("%d call%s, %sa stream synchronise; kernels: %s of %g us", between->calls_in_turn,
+               1 == between->calls_in_turn ? "" : "s", 0 == between->kernels_ahead ? "a kernel, " : "",
                bench_between_name(between->kind), between->microseconds);
-        if (0 != between->matrix) {
-            printf(", %d rows", between->matrix);
+        if (0 != between->matrix_rows) {
+            printf(", %d rows", between->matrix_rows);
         }
         printf("\n# adds: the turn's time less that of one without calls, by calls\n");
     }
@@ -120,7 +120,7 @@ static void print_title(const bench_options_t *options)
     switch (options->mode) {
     case BENCH_MODE_BLOCKING:
         snprintf(how_called, sizeof(how_called), "%s, one call at a time",
-                 1 == options->ncolls ? coll->function : "MPI");
+                 1 == options->coll_count ? coll->function : "MPI");
         break;
     case BENCH_MODE_NONBLOCKING:
         snprintf(how_called, sizeof(how_called), "nonblocking, one call and MPI_Wait at a time");
@@ -139,10 +139,10 @@ static void print_title(const bench_options_t *options)
         break;
     }
     printf("# mscclpp_bench %s: ", MSCCLPP_VERSION);
-    if (1 == options->ncolls) {
+    if (1 == options->coll_count) {
         printf("%s", coll->title);
     } else {
-        printf("%d collectives", options->ncolls);
+        printf("%d collectives", options->coll_count);
     }
     printf(", %s\n", how_called);
 }
@@ -211,7 +211,7 @@ void bench_report_header(const bench_report_t *report)
                             : ", with a CUDA context in the process");
         printf("# MPI_Init took %.1f ms on the slowest rank\n", 1e3 * env->init_seconds);
     }
-    for (int i = 0; i < options->ntypes; ++i) {
+    for (int i = 0; i < options->type_count; ++i) {
         has_library_rows |= MPI_DATATYPE_NULL == bench_type_mpi(options->types[i]);
     }
     if (BENCH_MODE_BLOCKING == options->mode && has_library_rows) {
@@ -277,18 +277,18 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
     if (is_left_out) {
         report->in_place = report->out_of_place = false;
     }
-    report->calls = bench_queued_calls(report->env);
+    report->calls_before = bench_queued_calls(report->env);
     if (0 != report->env->rank) {
         return;
     }
-    if (options->ncolls > 1) {
+    if (options->coll_count > 1) {
         printf("#\n# %s: %s\n", coll->name, BENCH_MODE_BLOCKING == options->mode ? coll->function : coll->title);
     }
     if (is_left_out) {
         printf("# %s cannot be captured in a graph; left out\n", coll->name);
         return;
     }
-    printf("# size: %s", coll->whole);
+    printf("# size: %s", coll->sized_buffer);
     if (coll->has_root) {
         printf("; root %d", options->root);
     }
@@ -395,7 +395,7 @@ void bench_report_row(bench_report_t *report, const bench_row_t *row)
  */
 static void print_served(const bench_report_t *report, const bench_component_t *component)
 {
-    const bool has_several = report->options->ncolls > 1;
+    const bool has_several = report->options->coll_count > 1;
     const char *name = has_several ? report->coll->name : "", *colon = has_several ? ": " : "";
 
     if (!component->is_loaded || component->is_disabled) {
@@ -415,7 +415,7 @@ static void print_served(const bench_report_t *report, const bench_component_t *
 /* Prints how many calls of a collective were queued, or captured, and how many waited. */
 static void print_queued(const bench_report_t *report, const bench_calls_t *calls)
 {
-    const bool has_several = report->options->ncolls > 1;
+    const bool has_several = report->options->coll_count > 1;
 
     printf("# %s%s%llu calls of rank 0 were queued%s, and %llu waited for the stream and for MPI\n",
            has_several ? report->coll->name : "", has_several ? ": " : "", (unsigned long long)calls->queued,
@@ -439,7 +439,7 @@ void bench_report_end(bench_report_t *report, const bench_component_t *before, c
     if (BENCH_MODE_QUEUED == report->options->mode || BENCH_MODE_GRAPH == report->options->mode) {
         const bench_calls_t calls = bench_queued_calls(report->env);
         report->served[index].calls =
-            (bench_calls_t){calls.queued - report->calls.queued, calls.waited - report->calls.waited};
+            (bench_calls_t){calls.queued - report->calls_before.queued, calls.waited - report->calls_before.waited};
         if (0 == report->env->rank) {
             print_queued(report, &report->served[index].calls);
         }

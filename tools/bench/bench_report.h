@@ -17,7 +17,7 @@ typedef struct {
     bool in_place;            /* the current table has columns for calls in place */
     const bench_options_t *options;
     const bench_env_t *env;
-    bench_calls_t calls; /* numbers of queued calls before the current table */
+    bench_calls_t calls_before; /* numbers of queued calls before the current table */
     /* How many calls of each collective the component served. */
     struct {
         bool is_measured;

@@ -27,7 +27,7 @@ static bool call_nonblocking(bench_contender_t *contender, const bench_operation
 
 /*
  * Makes the contender's call: starts the persistent request, and waits for it. If there is none, makes it first. An
- * existing request belongs to the same operation, because bench_measure calls forget() before another operation.
+ * existing request belongs to the same operation, because bench_measure calls reset() before another operation.
  * Returns false if MPI reports an error.
  */
 static bool call_persistent(bench_contender_t *contender, const bench_operation_t *operation)
@@ -49,7 +49,7 @@ static bool call_persistent(bench_contender_t *contender, const bench_operation_
 }
 
 /* Frees the persistent request, if there is one, so that the next call makes another one. */
-static bool forget(bench_contender_t *contender)
+static bool free_request(bench_contender_t *contender)
 {
     return MPI_REQUEST_NULL == contender->request || MPI_SUCCESS == MPI_Request_free(&contender->request);
 }
@@ -61,7 +61,7 @@ bench_contender_t bench_contender_requests(bench_env_t *env, const bench_coll_t 
     bench_contender_t contender = {.name = name,
                                    .env = env,
                                    .call = is_persistent ? call_persistent : call_nonblocking,
-                                   .forget = is_persistent ? forget : NULL,
+                                   .reset = is_persistent ? free_request : NULL,
                                    .request = MPI_REQUEST_NULL};
 
     if (is_persistent) {

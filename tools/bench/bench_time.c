@@ -16,6 +16,7 @@ double bench_now(void)
     return mscclpp_now();
 }
 
+/* Orders doubles in ascending order, for qsort. */
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -30,7 +31,7 @@ double bench_times_median(const bench_times_t *times)
     if (0 == times->rounds) {
         return 0;
     }
-    memcpy(sorted, times->round, sizeof(sorted[0]) * (size_t)times->rounds);
+    memcpy(sorted, times->seconds, sizeof(sorted[0]) * (size_t)times->rounds);
     qsort(sorted, (size_t)times->rounds, sizeof(sorted[0]), compare_doubles);
     return (sorted[(times->rounds - 1) / 2] + sorted[times->rounds / 2]) / 2;
 }

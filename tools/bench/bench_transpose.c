@@ -26,7 +26,7 @@ typedef struct {
     int length;               /* elements along each axis */
     int old_axis;             /* the axis that the array is spread along before */
     int new_axis;             /* the axis that it is spread along after */
-    int block;                /* elements of a block of MPI_Alltoall */
+    int block_elements;       /* elements of a block of MPI_Alltoall */
     int old_shape[AXES];      /* lengths of this rank's part of the array before the transposition */
     int new_shape[AXES];      /* lengths of this rank's part of the array after the transposition */
     int *sends;               /* [rank]: how many subarrays to send, 0 or 1 */
@@ -42,6 +42,7 @@ static int part_begin(int length, int rank, int size)
     return (int)((int64_t)length * rank / size);
 }
 
+/* Returns the number of elements of an array of this shape. */
 static size_t volume(const int *shape)
 {
     return (size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2];
@@ -115,7 +116,7 @@ static bool open_transposition(transposition_t *transposition)
     }
     transposition->old_shape[transposition->old_axis] = transposition->new_shape[transposition->new_axis] =
         part_begin(length, rank + 1, size) - part_begin(length, rank, size);
-    transposition->block = (int)block_of(length, size);
+    transposition->block_elements = (int)block_of(length, size);
     transposition->sends = calloc((size_t)size, sizeof(transposition->sends[0]));
     transposition->recvs = calloc((size_t)size, sizeof(transposition->recvs[0]));
     transposition->zeros = calloc((size_t)size, sizeof(transposition->zeros[0]));
@@ -160,16 +161,16 @@ static bool call_blocks(bench_contender_t *contender, const bench_operation_t *o
     const transposition_t *transposition = current;
 
     (void)operation;
-    return MPI_SUCCESS == MPI_Alltoall(transposition->buffers->send, transposition->block, MPI_C_DOUBLE_COMPLEX,
-                                       transposition->buffers->recv, transposition->block, MPI_C_DOUBLE_COMPLEX,
-                                       contender->env->comm);
+    return MPI_SUCCESS == MPI_Alltoall(transposition->buffers->send, transposition->block_elements,
+                                       MPI_C_DOUBLE_COMPLEX, transposition->buffers->recv,
+                                       transposition->block_elements, MPI_C_DOUBLE_COMPLEX, contender->env->comm);
 }
 
 /* Returns the element at a place of the whole array. No two places have equal elements, and all change with `seed`. */
-static element_t element_at(const transposition_t *transposition, const int *place, int seed)
+static element_t element_at(const transposition_t *transposition, const int *indices, int seed)
 {
     const uint64_t length = (uint64_t)transposition->length;
-    const uint64_t index = ((uint64_t)place[0] * length + (uint64_t)place[1]) * length + (uint64_t)place[2];
+    const uint64_t index = ((uint64_t)indices[0] * length + (uint64_t)indices[1]) * length + (uint64_t)indices[2];
 
     return (element_t){{index * 2 + (uint64_t)seed, ~index ^ (uint64_t)seed << 40}};
 }
@@ -178,13 +179,13 @@ static element_t element_at(const transposition_t *transposition, const int *pla
  * Finds the place in the whole array of element `index` of this rank's part. The part has this shape, and is the whole
  * array but along `axis`, the axis that the array is spread along.
  */
-static void find_place(const transposition_t *transposition, const int *shape, int axis, size_t index, int *place)
+static void find_indices(const transposition_t *transposition, const int *shape, int axis, size_t index, int *indices)
 {
     for (int i = AXES - 1; i >= 0; --i) {
-        place[i] = (int)(index % (size_t)shape[i]);
+        indices[i] = (int)(index % (size_t)shape[i]);
         index /= (size_t)shape[i];
     }
-    place[axis] += part_begin(transposition->length, transposition->env->rank, transposition->env->size);
+    indices[axis] += part_begin(transposition->length, transposition->env->rank, transposition->env->size);
 }
 
 /*
@@ -199,14 +200,14 @@ static bool check_subarrays(transposition_t *transposition, bench_contender_t *c
     const size_t sent = volume(transposition->old_shape), received = volume(transposition->new_shape);
     uint64_t wrong = 0;
     bool ok = true;
-    int place[AXES];
+    int indices[AXES];
 
     for (size_t offset = 0; ok && offset < sent; offset += capacity) {
         const size_t count = sent - offset < capacity ? sent - offset : capacity;
 
         for (size_t i = 0; i < count; ++i) {
-            find_place(transposition, transposition->old_shape, transposition->old_axis, offset + i, place);
-            staging[i] = element_at(transposition, place, seed);
+            find_indices(transposition, transposition->old_shape, transposition->old_axis, offset + i, indices);
+            staging[i] = element_at(transposition, indices, seed);
         }
         ok = bench_env_copy(transposition->env, transposition->buffers->send + offset * sizeof(*staging), staging,
                             count * sizeof(*staging));
@@ -220,8 +221,8 @@ static bool check_subarrays(transposition_t *transposition, bench_contender_t *c
         for (size_t i = 0; ok && i < count; ++i) {
             element_t expected;
 
-            find_place(transposition, transposition->new_shape, transposition->new_axis, offset + i, place);
-            expected = element_at(transposition, place, seed);
+            find_indices(transposition, transposition->new_shape, transposition->new_axis, offset + i, indices);
+            expected = element_at(transposition, indices, seed);
             wrong += 0 != memcmp(&expected, &staging[i], sizeof(expected));
         }
     }
@@ -264,8 +265,8 @@ static bool measure(transposition_t *transposition, const bench_options_t *optio
     }
     calls = 0 != options->iterations ? options->iterations : bench_iterations(estimate);
     for (int i = 0; i < options->rounds; ++i) {
-        if (!bench_time_round(transposition->env, &subarrays, NULL, calls, &row->subarrays.round[i]) ||
-            !bench_time_round(transposition->env, &blocks, NULL, calls, &row->blocks.round[i])) {
+        if (!bench_time_round(transposition->env, &subarrays, NULL, calls, &row->subarrays.seconds[i]) ||
+            !bench_time_round(transposition->env, &blocks, NULL, calls, &row->blocks.seconds[i])) {
             return false;
         }
         ++row->subarrays.rounds;
@@ -307,7 +308,7 @@ static void json_times(FILE *file, const char *name, const bench_times_t *times)
 {
     fprintf(file, ", \"%s_us\": {\"median\": %.4f, \"rounds\": [", name, 1e6 * bench_times_median(times));
     for (int i = 0; i < times->rounds; ++i) {
-        fprintf(file, "%s%.4f", 0 == i ? "" : ", ", 1e6 * times->round[i]);
+        fprintf(file, "%s%.4f", 0 == i ? "" : ", ", 1e6 * times->seconds[i]);
     }
     fprintf(file, "]}");
 }

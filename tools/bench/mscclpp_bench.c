@@ -93,7 +93,7 @@ static bool open_rival(bench_env_t *env, const bench_options_t *options, const b
         }
         break;
     case BENCH_COMPARE_STAGED:
-        if (!bench_staged_open(env, options->max, rival)) {
+        if (!bench_staged_open(env, options->max_bytes, rival)) {
             return false;
         }
         break;
@@ -193,7 +193,7 @@ static bool open_ours(bench_env_t *env, const bench_options_t *options)
 {
     bool ok = true;
 
-    for (int i = 0; ok && i < options->ntypes; ++i) {
+    for (int i = 0; ok && i < options->type_count; ++i) {
         ok = !is_served_by_library(options, options->types[i]) || bench_library_open(env);
     }
     return ok;
@@ -268,10 +268,10 @@ static bool run_table(bench_env_t *env, const bench_options_t *options, bench_bu
 
     ours.name = env->plan != NULL ? env->plan : ours.name;
     /* The size is real, because the factor is. */
-    for (double size = (double)options->min; size <= (double)options->max; size *= options->factor) {
+    for (double size = (double)options->min_bytes; size <= (double)options->max_bytes; size *= options->factor) {
         bench_row_t row = {.type = type, .op = op, .path = ours.name};
         bench_layout_t layout;
-        size_t count = bench_layout_fit(coll, env->size, (size_t)size, type->size);
+        size_t count = bench_layout_max_count(coll, env->size, (size_t)size, type->size);
         bool ok;
 
         row.bytes = count * type->size;
@@ -306,7 +306,7 @@ static bool run_table(bench_env_t *env, const bench_options_t *options, bench_bu
 static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                      bench_contender_t *rival, const bench_coll_t *coll, bench_report_t *report, wrong_t *wrong)
 {
-    const int nops = coll->reduces ? options->nops : 1;
+    const int op_count = coll->reduces ? options->op_count : 1;
     bench_component_t before, after;
 
     bench_report_begin(report, coll, rival);
@@ -314,8 +314,8 @@ static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buf
         return true; /* bench_report_begin has said that there is nothing to measure */
     }
     bench_component_read(&before);
-    for (int i = 0; i < options->ntypes; ++i) {
-        for (int j = 0; j < nops; ++j) {
+    for (int i = 0; i < options->type_count; ++i) {
+        for (int j = 0; j < op_count; ++j) {
             if (!run_table(env, options, buffers, rival, options->types[i], options->ops[j], report, wrong)) {
                 fprintf(stderr, "mscclpp_bench: rank %d: measuring %s %s%s%s failed\n", env->rank, coll->name,
                         options->types[i]->name, coll->reduces ? " " : "", coll->reduces ? options->ops[j]->name : "");
@@ -361,7 +361,7 @@ static int run_benchmark(bench_env_t *env, bench_options_t *options, char *stack
         bench_plan_close(env);
         return BENCH_EXIT_WRONG;
     }
-    if (!bench_all(env->control, bench_buffers_open(&buffers, env, options->max, options->memory, stack))) {
+    if (!bench_all(env->control, bench_buffers_open(&buffers, env, options->max_bytes, options->memory, stack))) {
         return BENCH_EXIT_WRONG;
     }
     if (!open_rival(env, options, &buffers, &rival_storage, &rival) ||
@@ -373,7 +373,7 @@ static int run_benchmark(bench_env_t *env, bench_options_t *options, char *stack
         return BENCH_EXIT_WRONG;
     }
     bench_report_header(&report);
-    for (int i = 0; i < options->ncolls; ++i) {
+    for (int i = 0; i < options->coll_count; ++i) {
         if (!run_coll(env, options, &buffers, rival, options->colls[i], &report, &wrong)) {
             /* The peers may be waiting within the call that failed here. */
             MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
@@ -402,18 +402,18 @@ static int run_on_stack(bench_env_t *env, bench_options_t *options)
 static size_t find_largest(const bench_env_t *env, const bench_options_t *options)
 {
     if (BENCH_MODE_CHANNEL == options->mode) {
-        return options->min > CHANNEL_LARGEST ? options->min : CHANNEL_LARGEST;
+        return options->min_bytes > CHANNEL_LARGEST ? options->min_bytes : CHANNEL_LARGEST;
     }
     switch (options->memory) {
     case BENCH_MEMORY_DEVICE:
-        return bench_env_largest(env, options->min);
+        return bench_env_largest(env, options->min_bytes);
     case BENCH_MEMORY_STACK:
         return BENCH_STACK_BUFFER;
     case BENCH_MEMORY_HEAP:
     case BENCH_MEMORY_LARGE:
         break;
     }
-    return options->min > HOST_LARGEST ? options->min : HOST_LARGEST;
+    return options->min_bytes > HOST_LARGEST ? options->min_bytes : HOST_LARGEST;
 }
 
 /*
@@ -429,16 +429,16 @@ static bool choose_device(bench_env_t *env, bench_options_t *options, int *statu
         *status_p = BENCH_EXIT_USAGE;
         return false;
     }
-    if (0 == options->max) {
-        options->max = find_largest(env, options);
+    if (0 == options->max_bytes) {
+        options->max_bytes = find_largest(env, options);
     }
     return true;
 }
 
 /*
  * Parses the command line, starts MPI and measures. Returns 0 or a BENCH_EXIT_ constant. After a failure before
- * MPI_Init, or in the choice of the device, calls bench_leave. So the rank that prints can still do so before the
- * launcher ends all ranks.
+ * MPI_Init, or in the choice of the device, calls bench_early_exit_status. So the rank that prints can still do so
+ * before the launcher ends all ranks.
  */
 int main(int argc, char **argv)
 {
@@ -449,7 +449,7 @@ int main(int argc, char **argv)
 
     memset(&env, 0, sizeof(env));
     if (!bench_options_parse(argc, argv, &options, &status)) {
-        return bench_leave(status);
+        return bench_early_exit_status(status);
     }
     /*
      * For buffers in host memory, the time of MPI_Init is measured as in an application that does not use the GPU. It
@@ -457,7 +457,7 @@ int main(int argc, char **argv)
      */
     chooses_early = BENCH_MEMORY_DEVICE == options.memory;
     if (chooses_early && !choose_device(&env, &options, &status)) {
-        return bench_leave(status);
+        return bench_early_exit_status(status);
     }
     if (!chooses_early && 0 != strcmp(options.device, "auto")) {
         setenv("OMPI_MCA_coll_mscclpp_device", options.device, 0);
@@ -467,7 +467,7 @@ int main(int argc, char **argv)
     env.init_seconds += bench_now();
     if (!chooses_early && !choose_device(&env, &options, &status)) {
         MPI_Finalize();
-        return bench_leave(status);
+        return bench_early_exit_status(status);
     }
     status = BENCH_EXIT_WRONG;
     if (bench_env_open(&env)) {
@@ -479,5 +479,5 @@ int main(int argc, char **argv)
     }
     bench_env_close(&env);
     MPI_Finalize();
-    return bench_end(status);
+    return bench_exit_status(status);
 }

@@ -41,12 +41,12 @@ static bool poll_interruption(tune_t *tune)
 }
 
 /* Opens the layout of calls of a size. The caller closes it; after a failure, which prints a line, it need not. */
-static bool open_layout(const tune_t *tune, int size, bench_layout_t *layout)
+static bool open_layout(const tune_t *tune, int size_index, bench_layout_t *layout)
 {
     const bench_type_t *type = tune->options->type;
 
     return bench_layout_open(layout, tune->coll, tune->env->rank, tune->env->size, 0,
-                             tune->table.bytes[size] / type->size, bench_type_mpi(type), type->size);
+                             tune->table.bytes[size_index] / type->size, bench_type_mpi(type), type->size);
 }
 
 /* Returns the call that is measured: with the operation sum, and out of place where the collective can be. */
@@ -168,7 +168,7 @@ static bool open_contender(tune_t *tune, int algo)
         return true;
     }
     tune->config[algo] = env->config;
-    if (algo < tune->table.nbuiltin) {
+    if (algo < tune->table.builtin_count) {
         *tune_setting_of(&tune->config[algo], tune->coll->coll) = tune_algo_name(&tune->table, algo);
     } else {
         tune->plan[algo] = make_single_library(tune, tune_algo_name(&tune->table, algo));
@@ -194,13 +194,14 @@ static bool open_contender(tune_t *tune, int algo)
     return true;
 }
 
-static bool takes_part(const tune_t *tune, int size, int algo)
+/* Returns true if an algorithm is measured at a size. */
+static bool takes_part(const tune_t *tune, int size_index, int algo)
 {
-    return tune->contender[algo].team != NULL && !tune_is_hopeless(&tune->table, size, algo);
+    return tune->contender[algo].team != NULL && !tune_is_hopeless(&tune->table, size_index, algo);
 }
 
-/* Shows the progress on rank 0: the fraction `fraction` of size number `size` is already measured. */
-static void show_progress(tune_t *tune, int size, double fraction, bool size_done)
+/* Shows the progress on rank 0: the fraction `fraction` of size number `size_index` is already measured. */
+static void show_progress(tune_t *tune, int size_index, double fraction, bool size_done)
 {
     double seconds_left = -1;
 
@@ -208,13 +209,13 @@ static void show_progress(tune_t *tune, int size, double fraction, bool size_don
         return;
     }
     if (tune->size_seconds >= 0) {
-        seconds_left = tune_seconds_left(&tune->table, size, tune->size_seconds);
+        seconds_left = tune_seconds_left(&tune->table, size_index, tune->size_seconds);
         if (seconds_left >= 0) {
             seconds_left -= fraction * tune->size_seconds;
             seconds_left = seconds_left < 0 ? 0 : seconds_left;
         }
     }
-    tune_progress_show(&tune->progress, size, tune->table.nsizes, fraction, seconds_left, size_done);
+    tune_progress_show(&tune->progress, size_index, tune->table.size_count, fraction, seconds_left, size_done);
 }
 
 /* Verifies an algorithm, warms it up, and sets *calls_p to the number of calls in a round, which is equal on all ranks.
@@ -254,27 +255,27 @@ static bool prepare_contender(tune_t *tune, int algo, const bench_operation_t *o
  * 0 means that an algorithm was left out. If the run is interrupted, *is_done_p is false and the table remains
  * unchanged. All ranks check for an interruption at the same points. Returns false after a wrong result or a failed
  * call. */
-static bool measure_calls(tune_t *tune, int size, const bench_operation_t *operation, bool *is_done_p)
+static bool measure_calls(tune_t *tune, int size_index, const bench_operation_t *operation, bool *is_done_p)
 {
     const tune_options_t *options = tune->options;
     bench_times_t times[TUNE_MAX_ALGOS];
-    int calls[TUNE_MAX_ALGOS] = {0}, nalgos = tune->table.nalgos;
+    int calls[TUNE_MAX_ALGOS] = {0}, algo_count = tune->table.algo_count;
     double started = bench_now();
 
     *is_done_p = false;
     memset(times, 0, sizeof(times));
-    for (int algo = 0; algo < nalgos; ++algo) {
+    for (int algo = 0; algo < algo_count; ++algo) {
         if (poll_interruption(tune)) {
             return true;
         }
-        if (takes_part(tune, size, algo) && !prepare_contender(tune, algo, operation, &calls[algo])) {
+        if (takes_part(tune, size_index, algo) && !prepare_contender(tune, algo, operation, &calls[algo])) {
             return false;
         }
     }
     for (int round = 0; round < options->rounds; ++round) {
-        for (int turn = 0; turn < nalgos; ++turn) {
+        for (int turn = 0; turn < algo_count; ++turn) {
             /* The first algorithm changes from round to round, so that the order favours none. */
-            int algo = (turn + round) % nalgos;
+            int algo = (turn + round) % algo_count;
             if (0 == calls[algo]) {
                 continue;
             }
@@ -282,15 +283,15 @@ static bool measure_calls(tune_t *tune, int size, const bench_operation_t *opera
                 return true;
             }
             if (!bench_time_round(tune->env, &tune->contender[algo], operation, calls[algo],
-                                  &times[algo].round[times[algo].rounds])) {
+                                  &times[algo].seconds[times[algo].rounds])) {
                 return false;
             }
             ++times[algo].rounds;
-            show_progress(tune, size, (round * nalgos + turn + 1.0) / (options->rounds * nalgos), false);
+            show_progress(tune, size_index, (round * algo_count + turn + 1.0) / (options->rounds * algo_count), false);
         }
     }
-    for (int algo = 0; algo < nalgos; ++algo) {
-        tune->table.seconds[size][algo] = bench_times_median(&times[algo]);
+    for (int algo = 0; algo < algo_count; ++algo) {
+        tune->table.seconds[size_index][algo] = bench_times_median(&times[algo]);
     }
     tune->size_seconds = bench_now() - started;
     *is_done_p = true;
@@ -298,15 +299,15 @@ static bool measure_calls(tune_t *tune, int size, const bench_operation_t *opera
 }
 
 /* Measures one size as measure_calls does. Also returns false if memory for the layout runs out. */
-static bool measure_size(tune_t *tune, int size, bool *is_done_p)
+static bool measure_size(tune_t *tune, int size_index, bool *is_done_p)
 {
     bench_layout_t layout;
     bool ok = false;
 
-    if (open_layout(tune, size, &layout)) {
+    if (open_layout(tune, size_index, &layout)) {
         const bench_operation_t operation = operation_of(tune, &layout);
 
-        ok = measure_calls(tune, size, &operation, is_done_p);
+        ok = measure_calls(tune, size_index, &operation, is_done_p);
     }
     bench_layout_close(&layout);
     return ok;
@@ -326,7 +327,7 @@ static void print_header(const tune_t *tune)
     printf("# times in us, median of %d rounds of the slowest rank's average; -: too slow, left out\n",
            tune->options->rounds);
     printf("# %10s", "bytes");
-    for (int algo = 0; algo < tune->table.nalgos; ++algo) {
+    for (int algo = 0; algo < tune->table.algo_count; ++algo) {
         if (tune_algo_can_serve(&tune->table, algo)) {
             printf(" %10s", tune_algo_name(&tune->table, algo));
         }
@@ -336,7 +337,7 @@ static void print_header(const tune_t *tune)
 }
 
 /* Prints the row of one size: the time of each algorithm, and the fastest. "-": not measured. Only rank 0 prints. */
-static void print_size(tune_t *tune, int size)
+static void print_size(tune_t *tune, int size_index)
 {
     const tune_table_t *table = &tune->table;
 
@@ -344,20 +345,20 @@ static void print_size(tune_t *tune, int size)
         return;
     }
     tune_progress_hide(&tune->progress);
-    printf("  %10zu", table->bytes[size]);
-    for (int algo = 0; algo < table->nalgos; ++algo) {
+    printf("  %10zu", table->bytes[size_index]);
+    for (int algo = 0; algo < table->algo_count; ++algo) {
         const int width = (int)strlen(tune_algo_name(table, algo));
 
         if (!tune_algo_can_serve(table, algo)) {
             continue;
         }
-        if (table->seconds[size][algo] > 0) {
-            printf(" %*.2f", width > COLUMN_WIDTH ? width : COLUMN_WIDTH, 1e6 * table->seconds[size][algo]);
+        if (table->seconds[size_index][algo] > 0) {
+            printf(" %*.2f", width > COLUMN_WIDTH ? width : COLUMN_WIDTH, 1e6 * table->seconds[size_index][algo]);
         } else {
             printf(" %*s", width > COLUMN_WIDTH ? width : COLUMN_WIDTH, "-");
         }
     }
-    printf("  %s\n", tune_algo_name(table, tune_fastest(table, size)));
+    printf("  %s\n", tune_algo_name(table, tune_fastest(table, size_index)));
     fflush(stdout);
 }
 
@@ -367,33 +368,34 @@ static void print_size(tune_t *tune, int size)
 static bool measure_missing(tune_t *tune)
 {
     bench_env_t *env = tune->env;
-    int known = tune_first_missing(&tune->table), size;
+    int known = tune_first_missing(&tune->table), size_index;
     bool is_done = true;
 
     print_header(tune);
-    for (size = 0; size < known; ++size) {
-        print_size(tune, size);
+    for (size_index = 0; size_index < known; ++size_index) {
+        print_size(tune, size_index);
     }
     if (known > 0 && 0 == env->rank) {
-        printf("# %d of %d sizes were measured by earlier runs (%s)\n", known, tune->table.nsizes, tune->files.path);
+        printf("# %d of %d sizes were measured by earlier runs (%s)\n", known, tune->table.size_count,
+               tune->files.path);
         fflush(stdout);
     }
-    for (size = known; size < tune->table.nsizes; ++size) {
-        if (tune_is_measured(&tune->table, size)) {
+    for (size_index = known; size_index < tune->table.size_count; ++size_index) {
+        if (tune_is_measured(&tune->table, size_index)) {
             continue;
         }
-        show_progress(tune, size, 0, false);
-        if (!measure_size(tune, size, &is_done)) {
+        show_progress(tune, size_index, 0, false);
+        if (!measure_size(tune, size_index, &is_done)) {
             return false;
         }
         if (!is_done) {
             break;
         }
-        print_size(tune, size);
-        if (!bench_all(env->control, 0 != env->rank || tune_files_add(&tune->files, &tune->table, size))) {
+        print_size(tune, size_index);
+        if (!bench_all(env->control, 0 != env->rank || tune_files_add(&tune->files, &tune->table, size_index))) {
             return false;
         }
-        show_progress(tune, size + 1, 0, true);
+        show_progress(tune, size_index + 1, 0, true);
     }
     tune_progress_hide(&tune->progress);
     return true;
@@ -416,7 +418,7 @@ static bool write_rules(tune_t *tune)
     }
     if (0 == tune->env->rank && 0 != tune->interrupted) {
         printf("# interrupted after %d of %d sizes; the same command goes on from here\n", measured,
-               tune->table.nsizes);
+               tune->table.size_count);
     }
     fflush(stdout);
     return bench_all(tune->env->control, ok);
@@ -430,17 +432,17 @@ static bool open_table(tune_t *tune)
     const tune_options_t *options = tune->options;
     const size_t blocks = BENCH_WHOLE == tune->coll->blocks ? 1 : (size_t)tune->env->size;
     bench_layout_t layout;
-    bool ok = tune_table_init(&tune->table, tune->coll->coll, tune->nodes, options->min, options->max, options->factor,
-                              options->type->size * blocks);
+    bool ok = tune_table_init(&tune->table, tune->coll->coll, tune->nodes, options->min_bytes, options->max_bytes,
+                              options->factor, options->type->size * blocks);
 
     if (!ok && 0 == tune->env->rank) {
         fprintf(stderr, "%s: --min, --max and --factor give no size of %s, or more than %d; use other values\n",
                 bench_program, tune->coll->name, TUNE_MAX_SIZES);
     }
-    for (int size = 0; ok && size < tune->table.nsizes; ++size) {
-        ok = open_layout(tune, size, &layout);
+    for (int size_index = 0; ok && size_index < tune->table.size_count; ++size_index) {
+        ok = open_layout(tune, size_index, &layout);
         if (ok) {
-            tune->table.block[size] = bench_layout_largest(&layout) * options->type->size;
+            tune->table.block[size_index] = bench_layout_largest_block(&layout) * options->type->size;
             bench_layout_close(&layout);
         }
     }
@@ -462,18 +464,19 @@ static bool open_run(tune_t *tune, int index)
         tune->library = mscclpp_plan_library_create(tune->options->plans);
     }
     if (0 == env->rank) {
-        tune_progress_init(&tune->progress, tune->options->progress, tune->coll->name, index, tune->options->ncolls);
+        tune_progress_init(&tune->progress, tune->options->progress, tune->coll->name, index,
+                           tune->options->coll_count);
         ok = list_plans(tune) && tune_files_open(&tune->files, tune->options, env, &tune->table);
     }
     if (!bench_all(env->control, ok)) {
         return false;
     }
     bench_broadcast(env->control, &tune->table, sizeof(tune->table));
-    if (!bench_all(env->control, bench_buffers_open(&tune->buffers, env, tune->table.bytes[tune->table.nsizes - 1],
+    if (!bench_all(env->control, bench_buffers_open(&tune->buffers, env, tune->table.bytes[tune->table.size_count - 1],
                                                     BENCH_MEMORY_DEVICE, NULL))) {
         return false;
     }
-    for (int algo = 0; ok && algo < tune->table.nalgos; ++algo) {
+    for (int algo = 0; ok && algo < tune->table.algo_count; ++algo) {
         ok = open_contender(tune, algo);
     }
     return ok;
@@ -482,10 +485,10 @@ static bool open_run(tune_t *tune, int index)
 /* Frees everything that open_run has made, even if it failed. Teams are destroyed before the plans that they use. */
 static void close_run(tune_t *tune)
 {
-    for (int algo = 0; algo < tune->table.nalgos; ++algo) {
+    for (int algo = 0; algo < tune->table.algo_count; ++algo) {
         mscclpp_team_destroy(tune->contender[algo].team);
     }
-    for (int algo = 0; algo < tune->table.nalgos; ++algo) {
+    for (int algo = 0; algo < tune->table.algo_count; ++algo) {
         mscclpp_plan_library_destroy(tune->plan[algo]);
     }
     mscclpp_plan_library_destroy(tune->library);
@@ -531,7 +534,7 @@ static int tune_collectives(bench_env_t *env, const tune_options_t *options)
         }
         return BENCH_EXIT_WRONG;
     }
-    for (int i = 0; i < options->ncolls && 0 == status; ++i) {
+    for (int i = 0; i < options->coll_count && 0 == status; ++i) {
         memset(&tune, 0, sizeof(tune));
         tune.env = env;
         tune.options = options;
@@ -552,21 +555,22 @@ int main(int argc, char **argv)
 
     memset(&env, 0, sizeof(env));
     if (!tune_options_parse(argc, argv, &options, &status)) {
-        return bench_leave(status);
+        return bench_early_exit_status(status);
     }
     if (!bench_env_choose_device(&env, options.device)) {
-        return bench_leave(BENCH_EXIT_WRONG);
+        return bench_early_exit_status(BENCH_EXIT_WRONG);
     }
-    if (0 == options.max) {
-        options.max = bench_env_largest(&env, options.min);
+    if (0 == options.max_bytes) {
+        options.max_bytes = bench_env_largest(&env, options.min_bytes);
     }
     /* This table only serves to check the options: each collective later gets its own table. */
-    if (!tune_table_init(&table, MSCCLPP_COLL_LAST, 1, options.min, options.max, options.factor, options.type->size)) {
+    if (!tune_table_init(&table, MSCCLPP_COLL_LAST, 1, options.min_bytes, options.max_bytes, options.factor,
+                         options.type->size)) {
         if (bench_prints()) {
             fprintf(stderr, "%s: --min, --max and --factor give no size, or more than %d; use other values\n",
                     bench_program, TUNE_MAX_SIZES);
         }
-        return bench_leave(BENCH_EXIT_USAGE);
+        return bench_early_exit_status(BENCH_EXIT_USAGE);
     }
     MPI_Init(&argc, &argv);
     tune_catch_signals();
@@ -576,5 +580,5 @@ int main(int argc, char **argv)
     }
     bench_env_close(&env);
     MPI_Finalize();
-    return bench_end(status);
+    return bench_exit_status(status);
 }

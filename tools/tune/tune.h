@@ -11,12 +11,12 @@
 typedef enum { TUNE_PROGRESS_AUTO, TUNE_PROGRESS_BAR, TUNE_PROGRESS_LINES, TUNE_PROGRESS_NONE } tune_progress_mode_t;
 
 typedef struct {
-    size_t min;    /* bytes */
-    size_t max;    /* bytes; 0: not given, and main() chooses a size for the device */
-    double factor; /* each size is this many times the size before */
+    size_t min_bytes; /* of the smallest message */
+    size_t max_bytes; /* of the largest message; 0: not given, and main() chooses a size for the device */
+    double factor;    /* each size is this many times the size before */
     const bench_type_t *type;
     const bench_coll_t *colls[BENCH_MAX_COLLS];
-    int ncolls;
+    int coll_count;
     int rounds;
     int warmup;         /* number of calls before the first round */
     const char *output; /* the rules file */
@@ -42,8 +42,8 @@ typedef struct {
     char output[PATH_MAX]; /* path of the rules, with links resolved */
     char path[PATH_MAX];   /* path of the measurements of this collective */
     FILE *measured;        /* the measurements; locked, so that no other run appends to them or truncates them */
-    uint32_t nranks;
-    uint32_t nnodes;
+    uint32_t rank_count;
+    uint32_t node_count;
     bool on_twin;
 } tune_files_t;
 
@@ -55,10 +55,10 @@ typedef struct {
 bool tune_files_open(tune_files_t *files, const tune_options_t *options, const bench_env_t *env, tune_table_t *table);
 
 /*
- * Appends the times of size number `size` to the measurements. If they cannot be written, prints one line on standard
- * error and returns false.
+ * Appends the times of size number `size_index` to the measurements. If they cannot be written, prints one line on
+ * standard error and returns false.
  */
-bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size);
+bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size_index);
 
 /*
  * Rewrites the rules file. The new file keeps the rules for other collectives, other numbers of ranks or nodes, and

@@ -42,7 +42,7 @@ static bool measure_point(bench_env_t *env, const tune_options_t *options, bench
     }
     /* bench_time_round yields the time of the slowest rank, so all ranks make the same number of calls. */
     for (; times.rounds < options->rounds; ++times.rounds) {
-        if (!bench_time_round(env, contender, &operation, bench_iterations(estimate), &times.round[times.rounds])) {
+        if (!bench_time_round(env, contender, &operation, bench_iterations(estimate), &times.seconds[times.rounds])) {
             return false;
         }
     }

@@ -42,30 +42,30 @@ bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, int nodes, size_t
     memset(table, 0, sizeof(*table));
     table->coll = coll;
     table->nodes = nodes;
-    table->nbuiltin = MSCCLPP_COLL_LAST != coll             ? (nodes > 1 ? MSCCLPP_COLL_BY_END : MSCCLPP_COLL_BY_LAST)
-                      : mscclpp_algo_count < TUNE_MAX_ALGOS ? mscclpp_algo_count
-                                                            : TUNE_MAX_ALGOS;
-    table->nalgos = table->nbuiltin;
+    table->builtin_count = MSCCLPP_COLL_LAST != coll ? (nodes > 1 ? MSCCLPP_COLL_BY_END : MSCCLPP_COLL_BY_LAST)
+                           : mscclpp_algo_count < TUNE_MAX_ALGOS ? mscclpp_algo_count
+                                                                 : TUNE_MAX_ALGOS;
+    table->algo_count = table->builtin_count;
     for (size = (double)min; size <= (double)max; size *= factor) {
         size_t bytes = (size_t)size / unit * unit;
-        if (0 == bytes || (table->nsizes > 0 && bytes == table->bytes[table->nsizes - 1])) {
+        if (0 == bytes || (table->size_count > 0 && bytes == table->bytes[table->size_count - 1])) {
             continue;
         }
-        if (TUNE_MAX_SIZES == table->nsizes) {
+        if (TUNE_MAX_SIZES == table->size_count) {
             return false;
         }
-        table->block[table->nsizes] = bytes;
-        table->bytes[table->nsizes++] = bytes;
+        table->block[table->size_count] = bytes;
+        table->bytes[table->size_count++] = bytes;
     }
-    return table->nsizes > 0;
+    return table->size_count > 0;
 }
 
 bool tune_table_add_plan(tune_table_t *table, const char *name)
 {
-    if (TUNE_MAX_ALGOS == table->nalgos || strlen(PLAN_PREFIX) + strlen(name) >= TUNE_NAME_SIZE) {
+    if (TUNE_MAX_ALGOS == table->algo_count || strlen(PLAN_PREFIX) + strlen(name) >= TUNE_NAME_SIZE) {
         return false;
     }
-    (void)snprintf(table->plan[table->nalgos++], TUNE_NAME_SIZE, PLAN_PREFIX "%s", name);
+    (void)snprintf(table->plan[table->algo_count++], TUNE_NAME_SIZE, PLAN_PREFIX "%s", name);
     return true;
 }
 
@@ -84,7 +84,7 @@ const char *tune_algo_name(const tune_table_t *table, int algo)
 
 int tune_algo_find(const tune_table_t *table, const char *name)
 {
-    int algo = table->nalgos - 1;
+    int algo = table->algo_count - 1;
 
     while (algo >= 0 && 0 != strcmp(tune_algo_name(table, algo), name)) {
         --algo;
@@ -97,10 +97,10 @@ bool tune_algo_can_serve(const tune_table_t *table, int algo)
     return is_plan(table, algo) || mscclpp_rule_may_name(table->coll, table->nodes > 1, algo);
 }
 
-bool tune_is_measured(const tune_table_t *table, int size)
+bool tune_is_measured(const tune_table_t *table, int size_index)
 {
-    for (int algo = 0; algo < table->nalgos; ++algo) {
-        if (table->seconds[size][algo] > 0) {
+    for (int algo = 0; algo < table->algo_count; ++algo) {
+        if (table->seconds[size_index][algo] > 0) {
             return true;
         }
     }
@@ -109,21 +109,21 @@ bool tune_is_measured(const tune_table_t *table, int size)
 
 int tune_first_missing(const tune_table_t *table)
 {
-    int size = 0;
+    int size_index = 0;
 
-    while (size < table->nsizes && tune_is_measured(table, size)) {
-        ++size;
+    while (size_index < table->size_count && tune_is_measured(table, size_index)) {
+        ++size_index;
     }
-    return size;
+    return size_index;
 }
 
-int tune_fastest(const tune_table_t *table, int size)
+int tune_fastest(const tune_table_t *table, int size_index)
 {
     int best = -1;
 
-    for (int algo = 0; algo < table->nalgos; ++algo) {
-        double seconds = table->seconds[size][algo];
-        if (seconds > 0 && (best < 0 || seconds < table->seconds[size][best])) {
+    for (int algo = 0; algo < table->algo_count; ++algo) {
+        double seconds = table->seconds[size_index][algo];
+        if (seconds > 0 && (best < 0 || seconds < table->seconds[size_index][best])) {
             best = algo;
         }
     }
@@ -134,20 +134,21 @@ int tune_fastest(const tune_table_t *table, int size)
  * Compares the times at the size before. At the first two sizes every algorithm is measured, because growth can only be
  * computed from two sizes. An algorithm that was left out once is never measured again.
  */
-bool tune_is_hopeless(const tune_table_t *table, int size, int algo)
+bool tune_is_hopeless(const tune_table_t *table, int size_index, int algo)
 {
     double seconds, seconds_before, size_growth;
 
-    if (size < 2) {
+    if (size_index < 2) {
         return false;
     }
-    seconds = table->seconds[size - 1][algo];
-    seconds_before = table->seconds[size - 2][algo];
+    seconds = table->seconds[size_index - 1][algo];
+    seconds_before = table->seconds[size_index - 2][algo];
     if (!(seconds > 0)) {
         return true;
     }
-    size_growth = (double)table->bytes[size - 1] / (double)table->bytes[size - 2];
-    return seconds_before > 0 && seconds > HOPELESS_RATIO * table->seconds[size - 1][tune_fastest(table, size - 1)] &&
+    size_growth = (double)table->bytes[size_index - 1] / (double)table->bytes[size_index - 2];
+    return seconds_before > 0 &&
+           seconds > HOPELESS_RATIO * table->seconds[size_index - 1][tune_fastest(table, size_index - 1)] &&
            seconds > seconds_before * (1 + HOPELESS_GROWTH * (size_growth - 1));
 }
 
@@ -164,11 +165,11 @@ static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set
     int measured = tune_first_missing(table), current = -1;
 
     memset(set, 0, sizeof(*set));
-    for (int size = 0; size < measured; ++size) {
-        int best = tune_fastest(table, size);
+    for (int size_index = 0; size_index < measured; ++size_index) {
+        int best = tune_fastest(table, size_index);
         /* 0: the current algorithm was not measured at this size, so a new rule begins. */
-        double current_seconds = current >= 0 ? table->seconds[size][current] : 0;
-        if (!(current_seconds > 0) || current_seconds > (1 + noise) * table->seconds[size][best]) {
+        double current_seconds = current >= 0 ? table->seconds[size_index][current] : 0;
+        if (!(current_seconds > 0) || current_seconds > (1 + noise) * table->seconds[size_index][best]) {
             if (max_rules == set->count) {
                 return false;
             }
@@ -177,11 +178,11 @@ static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set
              * If two sizes have equally large blocks, the larger size determines the rule: its rule replaces the rule
              * of the smaller size.
              */
-            set->count += 0 == set->count || set->rules[set->count - 1].bytes < table->block[size];
+            set->count += 0 == set->count || set->rules[set->count - 1].bytes < table->block[size_index];
             set->rules[set->count - 1].algorithm =
                 is_plan(table, best) ? mscclpp_rule_by_plan(table->plan[best] + strlen(PLAN_PREFIX)) : best;
         }
-        set->rules[set->count - 1].bytes = table->block[size];
+        set->rules[set->count - 1].bytes = table->block[size_index];
     }
     return true;
 }
@@ -200,10 +201,10 @@ void tune_make_rules(const tune_table_t *table, mscclpp_rule_set_t *set)
 }
 
 /* Returns the seconds per byte by which the time of an algorithm grew from the size before to this one. */
-static double find_slope(const tune_table_t *table, int size, int algo)
+static double find_slope(const tune_table_t *table, int size_index, int algo)
 {
-    return (table->seconds[size][algo] - table->seconds[size - 1][algo]) /
-           (double)(table->bytes[size] - table->bytes[size - 1]);
+    return (table->seconds[size_index][algo] - table->seconds[size_index - 1][algo]) /
+           (double)(table->bytes[size_index] - table->bytes[size_index - 1]);
 }
 
 /*
@@ -217,7 +218,7 @@ static double relative_cost(const tune_table_t *table, int next, size_t bytes)
 {
     double total = 0;
 
-    for (int algo = 0; algo < table->nalgos; ++algo) {
+    for (int algo = 0; algo < table->algo_count; ++algo) {
         double seconds = table->seconds[next - 1][algo];
         double slope = find_slope(table, next - 1, algo), slope_before = find_slope(table, next - 2, algo);
         if (seconds > 0) {
@@ -240,8 +241,8 @@ double tune_seconds_left(const tune_table_t *table, int next, double seconds)
     if (next < 3) {
         return -1;
     }
-    for (int size = next; size < table->nsizes; ++size) {
-        seconds_left += seconds * relative_cost(table, next, table->bytes[size]) /
+    for (int size_index = next; size_index < table->size_count; ++size_index) {
+        seconds_left += seconds * relative_cost(table, next, table->bytes[size_index]) /
                         relative_cost(table, next, table->bytes[next - 1]);
     }
     return seconds_left;

@@ -26,9 +26,9 @@
 typedef struct {
     mscclpp_coll_t coll; /* MSCCLPP_COLL_LAST: all-reduce */
     int nodes;           /* number of nodes on which the ranks are */
-    int nsizes;
-    int nbuiltin;                              /* algorithms of the library */
-    int nalgos;                                /* algorithms of the library, followed by the execution plans */
+    int size_count;
+    int builtin_count;                         /* algorithms of the library */
+    int algo_count;                            /* algorithms of the library, followed by the execution plans */
     char plan[TUNE_MAX_ALGOS][TUNE_NAME_SIZE]; /* [algorithm]: "plan:NAME"; "" for the library's algorithms */
     size_t bytes[TUNE_MAX_SIZES];              /* bytes of the largest buffer that a rank has; ascending */
     size_t block[TUNE_MAX_SIZES];              /* bytes of the largest block, to which rules refer; not descending */
@@ -65,9 +65,9 @@ bool tune_algo_can_serve(const tune_table_t *table, int algo);
  * Returns true if the size is measured. All algorithms of a size are measured together, so it is enough to look for one
  * time.
  */
-bool tune_is_measured(const tune_table_t *table, int size);
+bool tune_is_measured(const tune_table_t *table, int size_index);
 
-/* Returns the number of the first size that is not measured, or table->nsizes if all sizes are. */
+/* Returns the number of the first size that is not measured, or table->size_count if all sizes are. */
 int tune_first_missing(const tune_table_t *table);
 
 /*
@@ -75,10 +75,10 @@ int tune_first_missing(const tune_table_t *table);
  * size before, either it was much slower than the fastest algorithm and its time grew with the size, or it was left
  * out. All smaller sizes have to be measured.
  */
-bool tune_is_hopeless(const tune_table_t *table, int size, int algo);
+bool tune_is_hopeless(const tune_table_t *table, int size_index, int algo);
 
 /* Returns the fastest algorithm of a size, or -1 if the size is not measured. */
-int tune_fastest(const tune_table_t *table, int size);
+int tune_fastest(const tune_table_t *table, int size_index);
 
 /*
  * Makes rules for the measured sizes, up to the first size that is not measured. An algorithm is kept from size to size

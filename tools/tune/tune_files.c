@@ -20,7 +20,7 @@
  * all.
  */
 #define LOCK_TRIES 100
-#define LOCK_PAUSE 100000000L /* ns */
+#define LOCK_PAUSE_NS 100000000L
 
 /* How the first line of the measurements begins. */
 static const char magic[] = "# mscclpp_tune ";
@@ -70,7 +70,7 @@ static FILE *open_locked(const char *path)
             return file;
         }
         fclose(file);
-        nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
     }
     fprintf(stderr, "%s: '%s' is locked by another process; wait for its end, or name another --output\n",
             bench_program, path);
@@ -90,10 +90,10 @@ static void describe_run(const tune_files_t *files, const tune_options_t *option
     char plans[32] = "", nodes[32] = "";
     uint64_t digest = 0;
 
-    for (int algo = table->nbuiltin; algo < table->nalgos; ++algo) {
+    for (int algo = table->builtin_count; algo < table->algo_count; ++algo) {
         digest = digest * 31 + (uint64_t)mscclpp_rule_by_plan(table->plan[algo]);
     }
-    if (table->nalgos > table->nbuiltin) {
+    if (table->algo_count > table->builtin_count) {
         snprintf(plans, sizeof(plans), " plans=%016llx", (unsigned long long)digest);
     }
     if (table->nodes > 1) {
@@ -101,8 +101,8 @@ static void describe_run(const tune_files_t *files, const tune_options_t *option
     }
     snprintf(text, length, "%s" MSCCLPP_VERSION ": %s%s%sranks=%u%s device=%s name=\"%s\" type=%s rounds=%d%s\n", magic,
              has_name ? "collective=" : "", has_name ? mscclpp_coll_name(table->coll) : "", has_name ? " " : "",
-             files->nranks, nodes, files->on_twin ? "host" : "cuda", env->places[0].device_name, options->type->name,
-             options->rounds, plans);
+             files->rank_count, nodes, files->on_twin ? "host" : "cuda", env->places[0].device_name,
+             options->type->name, options->rounds, plans);
 }
 
 /*
@@ -127,9 +127,9 @@ static bool add_time(const char *text, tune_table_t *table)
     if (algo < 0 || !tune_algo_can_serve(table, algo) || !(seconds > 0 && seconds < 1e6)) {
         return false;
     }
-    for (int size = 0; size < table->nsizes; ++size) {
-        if (table->bytes[size] == bytes) {
-            table->seconds[size][algo] = seconds;
+    for (int size_index = 0; size_index < table->size_count; ++size_index) {
+        if (table->bytes[size_index] == bytes) {
+            table->seconds[size_index][algo] = seconds;
         }
     }
     return true;
@@ -265,14 +265,14 @@ bool tune_files_open(tune_files_t *files, const tune_options_t *options, const b
     char header[LINE_LENGTH], nodes[32] = "";
 
     memset(files, 0, sizeof(*files));
-    files->nranks = (uint32_t)env->size;
-    files->nnodes = (uint32_t)table->nodes;
+    files->rank_count = (uint32_t)env->size;
+    files->node_count = (uint32_t)table->nodes;
     if (table->nodes > 1) {
         snprintf(nodes, sizeof(nodes), "-on-%d-nodes", table->nodes);
     }
     files->on_twin = env->on_twin;
     if (snprintf(files->path, sizeof(files->path), "%s.%s%s%u%s-%s.measured", options->output,
-                 has_name ? mscclpp_coll_name(table->coll) : "", has_name ? "." : "", files->nranks, nodes,
+                 has_name ? mscclpp_coll_name(table->coll) : "", has_name ? "." : "", files->rank_count, nodes,
                  files->on_twin ? "host" : "cuda") >= (int)sizeof(files->path)) {
         errno = ENAMETOOLONG;
         return report_error("write", options->output);
@@ -292,12 +292,12 @@ bool tune_files_open(tune_files_t *files, const tune_options_t *options, const b
     return true;
 }
 
-bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size)
+bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size_index)
 {
-    for (int algo = 0; algo < table->nalgos; ++algo) {
-        if (table->seconds[size][algo] > 0) {
-            fprintf(files->measured, "bytes=%zu algorithm=%s seconds=%.9g\n", table->bytes[size],
-                    tune_algo_name(table, algo), table->seconds[size][algo]);
+    for (int algo = 0; algo < table->algo_count; ++algo) {
+        if (table->seconds[size_index][algo] > 0) {
+            fprintf(files->measured, "bytes=%zu algorithm=%s seconds=%.9g\n", table->bytes[size_index],
+                    tune_algo_name(table, algo), table->seconds[size_index][algo]);
         }
     }
     /* stdio writes the few lines of a size in one piece, if it can. */
@@ -353,11 +353,12 @@ static bool merge_rules(mscclpp_rules_t *rules, const tune_files_t *files, msccl
 {
     const bool is_allreduce = MSCCLPP_COLL_LAST == coll;
 
-    if (is_allreduce ? !mscclpp_rules_replace(rules, files->nranks, files->nnodes, files->on_twin, set)
-                     : !mscclpp_rules_replace_coll(rules, coll, files->nranks, files->nnodes, files->on_twin, set)) {
+    if (is_allreduce
+            ? !mscclpp_rules_replace(rules, files->rank_count, files->node_count, files->on_twin, set)
+            : !mscclpp_rules_replace_coll(rules, coll, files->rank_count, files->node_count, files->on_twin, set)) {
         fprintf(stderr, "%s: '%s' has no room for %llu rules of %s: at most %d for ranks=%u device=%s; remove some\n",
                 bench_program, files->output, (unsigned long long)set->count, mscclpp_coll_name(coll),
-                is_allreduce ? MSCCLPP_RULES_MAX : MSCCLPP_COLL_RULES_MAX, files->nranks,
+                is_allreduce ? MSCCLPP_RULES_MAX : MSCCLPP_COLL_RULES_MAX, files->rank_count,
                 files->on_twin ? "host" : "cuda");
         return false;
     }
@@ -385,7 +386,7 @@ bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint
     ok = ok && read_rules(files->output, &rules);
     if (ok) {
         tune_make_rules(table, &set);
-        for (int algo = table->nbuiltin; algo < table->nalgos; ++algo) {
+        for (int algo = table->builtin_count; algo < table->algo_count; ++algo) {
             (void)mscclpp_rules_name_plan(rules, table->plan[algo] + strlen("plan:"));
         }
         ok = merge_rules(rules, files, table->coll, &set) && replace_output(files->output, rules, &old);

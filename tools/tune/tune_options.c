@@ -82,7 +82,7 @@ static bool add_coll(const char *name, void *context)
     if (0 == strncmp(name, "neighbor", strlen("neighbor"))) {
         return bench_refuse("--coll", name, "a collective of all ranks, as neighbours have no rules of their own");
     }
-    return bench_coll_add(name, options->colls, &options->ncolls);
+    return bench_coll_add(name, options->colls, &options->coll_count);
 }
 
 /*
@@ -106,9 +106,9 @@ static bool store_option(int option, const char *value, tune_options_t *options)
         options->is_fresh = true;
         break;
     case 'b':
-        return bench_parse_size("--min", value, &options->min);
+        return bench_parse_size("--min", value, &options->min_bytes);
     case 'e':
-        return bench_parse_size("--max", value, &options->max);
+        return bench_parse_size("--max", value, &options->max_bytes);
     case 'f':
         return bench_parse_factor(value, &options->factor);
     case 'd':
@@ -154,13 +154,13 @@ static bool remove_between(int *argc_p, char **argv)
 
 /*
  * Parses the command line. If an option is given twice, its last value counts, but the names of --coll add up.
- * *options_p is set on success only. Without --max, options->max remains 0: main() sets it after it has chosen the
- * device.
+ * *options_p is set on success only. Without --max, options->max_bytes remains 0: main() sets it after it has chosen
+ * the device.
  */
 bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *status_p)
 {
     tune_options_t options = {
-        .min = 64, .factor = 2, .rounds = 5, .warmup = 10, .output = "mscclpp.rules", .device = "auto"};
+        .min_bytes = 64, .factor = 2, .rounds = 5, .warmup = 10, .output = "mscclpp.rules", .device = "auto"};
     int option;
 
     *status_p = BENCH_EXIT_USAGE;
@@ -188,15 +188,15 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
         }
         return false;
     }
-    if (0 != options.max && options.min > options.max) {
+    if (0 != options.max_bytes && options.min_bytes > options.max_bytes) {
         char max[32];
-        snprintf(max, sizeof(max), "%zu", options.max);
+        snprintf(max, sizeof(max), "%zu", options.max_bytes);
         return bench_refuse("--max", max, "a size that is not below --min");
     }
-    if (options.is_between && options.ncolls > 0) {
+    if (options.is_between && options.coll_count > 0) {
         return bench_refuse("--coll", options.colls[0]->name, "it without --between, which measures all-reduces");
     }
-    if (0 == options.ncolls) {
+    if (0 == options.coll_count) {
         add_coll("allreduce", &options);
     }
     *options_p = options;

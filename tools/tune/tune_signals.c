@@ -9,6 +9,7 @@
 
 static volatile sig_atomic_t caught_signal; /* 0: none */
 
+/* The handler: stores the signal. */
 static void note_signal(int signal_number)
 {
     caught_signal = signal_number;
@@ -20,7 +21,7 @@ void tune_catch_signals(void)
 
     memset(&action, 0, sizeof(action));
     action.sa_handler = note_signal;
-    /* A second signal ends the process at once, in case that a call never ends. */
+    /* A second signal ends the process at once, in case a call never ends. */
     action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
