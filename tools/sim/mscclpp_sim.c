@@ -101,7 +101,7 @@ static bool read_arguments(int argc, char **argv, sim_arguments_t *arguments, in
             *status_p = printf("mscclpp_sim %s\n", MSCCLPP_VERSION) < 0 || fflush(stdout) != 0;
             return false;
         }
-        ok = option != '?' && sim_take_option(arguments, option, optarg);
+        ok = option != '?' && sim_store_option(arguments, option, optarg);
     }
     if (ok && optind < argc) {
         fprintf(stderr, "mscclpp_sim: \"%s\" is no option; --help names them\n", argv[optind]);
@@ -131,8 +131,8 @@ static bool fits_packets(const sim_arguments_t *arguments, uint32_t nodes, uint6
  * LANES. Returns false if the areas have no room for tiles, so that kernels cannot serve the call in this way. With
  * --tile, there always is room.
  */
-static bool take_tiles(const sim_arguments_t *arguments, const mscclpp_schedule_t *schedule, uint64_t bytes,
-                       sim_run_t *run)
+static bool set_tiles(const sim_arguments_t *arguments, const mscclpp_schedule_t *schedule, uint64_t bytes,
+                      sim_run_t *run)
 {
     const bool by_packets = exchanges[schedule->kind] < 0 || (schedule->kind == MSCCLPP_SCHEDULE_DIRECT &&
                                                               fits_packets(arguments, schedule->nodes, bytes));
@@ -147,27 +147,26 @@ static bool take_tiles(const sim_arguments_t *arguments, const mscclpp_schedule_
     mscclpp_tiles_t tiles = {.bytes = TILE, .under_way = LANES};
 
     if (!by_packets && schedule->nodes > 1 && !mscclpp_tiles_between(&place, &way, bytes, &tiles) &&
-        arguments->tile == 0) {
+        arguments->tile_bytes == 0) {
         return false;
     }
     if (!by_packets && run->schedule.fanout == 0) {
         run->schedule.fanout = tiles.fanout;
     }
-    run->tile = arguments->tile != 0 ? arguments->tile : tiles.bytes;
+    run->tile_bytes = arguments->tile_bytes != 0 ? arguments->tile_bytes : tiles.bytes;
     run->lanes = arguments->lanes != 0 ? arguments->lanes : tiles.under_way;
-    run->figures.tile = (double)run->tile;
+    run->figures.tile = (double)run->tile_bytes;
     run->figures.lanes = run->lanes;
     return true;
 }
 
 /* Returns the seconds that the cost model estimates for a schedule, or HUGE_VAL if there is no room for its tiles. */
-static double estimate(const sim_arguments_t *arguments, const mscclpp_schedule_t *schedule, uint64_t bytes)
+static double estimate_seconds(const sim_arguments_t *arguments, const mscclpp_schedule_t *schedule, uint64_t bytes)
 {
     sim_run_t run = arguments->run;
 
-    return take_tiles(arguments, schedule, bytes, &run)
-               ? mscclpp_cost_estimate(&run.figures, schedule, run.ranks, bytes)
-               : HUGE_VAL;
+    return set_tiles(arguments, schedule, bytes, &run) ? mscclpp_cost_estimate(&run.figures, schedule, run.ranks, bytes)
+                                                       : HUGE_VAL;
 }
 
 /*
@@ -186,7 +185,7 @@ static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, 
         if ((exchanges[kind] >= 0 || fits_packets(arguments, nodes, bytes)) &&
             mscclpp_schedule_init(&schedule, (mscclpp_schedule_kind_t)kind, arguments->pattern, nodes,
                                   arguments->root < nodes ? arguments->root : 0, arguments->fanout, arguments->radix)) {
-            const double cost = estimate(arguments, &schedule, bytes);
+            const double cost = estimate_seconds(arguments, &schedule, bytes);
 
             if (min_cost <= 0 || cost < min_cost) {
                 min_cost = cost;
@@ -216,24 +215,25 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
                                arguments->radix)) {
         return 0;
     }
-    if (!take_tiles(arguments, &row->run.schedule, bytes, &row->run)) {
+    if (!set_tiles(arguments, &row->run.schedule, bytes, &row->run)) {
         return 0;
     }
     /*
      * The simulation counts the messages of a slot, one for each tile, in 16 bits. If the kernel has more tiles, they
      * are taken to be longer.
      */
-    if (arguments->tile == 0 && block / (double)row->run.tile >= UINT16_MAX) {
-        row->run.tile = ((uint64_t)(block / (UINT16_MAX - 1)) + MSCCLPP_DEV_UNIT) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT;
+    if (arguments->tile_bytes == 0 && block / (double)row->run.tile_bytes >= UINT16_MAX) {
+        row->run.tile_bytes =
+            ((uint64_t)(block / (UINT16_MAX - 1)) + MSCCLPP_DEV_UNIT) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT;
     }
-    if (block / (double)row->run.tile >= UINT16_MAX + 1) {
+    if (block / (double)row->run.tile_bytes >= UINT16_MAX + 1) {
         fprintf(stderr, "mscclpp_sim: --tile is %llu; allowed for %llu bytes are at least %.0f\n",
-                (unsigned long long)row->run.tile, (unsigned long long)bytes, block / UINT16_MAX + 1);
+                (unsigned long long)row->run.tile_bytes, (unsigned long long)bytes, block / UINT16_MAX + 1);
         return 2;
     }
     row->bound = mscclpp_cost_bound(&row->run.figures, arguments->pattern, nodes, row->run.ranks, bytes);
     row->min_latency = sim_min_latency(&row->run.figures, arguments->pattern, nodes);
-    row->modelled = estimate(arguments, &row->run.schedule, bytes);
+    row->modelled = estimate_seconds(arguments, &row->run.schedule, bytes);
     row->is_preferred = kind == preferred_kind(arguments, nodes, bytes);
     if (!sim_simulate(&row->run, &row->result)) {
         fprintf(stderr, "mscclpp_sim: no memory for %u nodes\n", nodes);
@@ -329,8 +329,8 @@ int main(int argc, char **argv)
     if (status == 0 && arguments.prints_json) {
         sim_print_json(stdout, rows, count);
     }
-    if (status == 0 && arguments.picture != NULL) {
-        status = write_picture(arguments.picture, rows, count);
+    if (status == 0 && arguments.picture_path != NULL) {
+        status = write_picture(arguments.picture_path, rows, count);
     }
     free(rows);
     if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -20,10 +20,10 @@ extern const char *const sim_network_names[SIM_NETWORKS];
 typedef struct {
     mscclpp_cost_figures_t figures;
     mscclpp_schedule_t schedule;
-    uint32_t ranks; /* of a node */
-    uint64_t bytes; /* of the message, or of one rank's block */
-    uint64_t tile;  /* bytes of a block that travel at once */
-    uint32_t lanes; /* of a rank: blocks of its grid, each of which works on one tile at a time */
+    uint32_t ranks;      /* of a node */
+    uint64_t bytes;      /* of the message, or of one rank's block */
+    uint64_t tile_bytes; /* how much of a block travels at once */
+    uint32_t lanes;      /* of a rank: blocks of its grid, each of which works on one tile at a time */
     sim_network_kind_t network;
     uint32_t group;      /* nodes of a leaf switch or of a group */
     double taper;        /* bandwidth of a group's nodes, divided by that of its links to other groups */
@@ -33,7 +33,7 @@ typedef struct {
     int64_t dead_node;   /* the node that dies; -1: none */
     uint64_t dead_step;  /* how many steps each of its lanes carries out before it dies */
     uint64_t seed;
-    bool whole; /* simulate all nodes, even if one could be simulated for all (sim_is_symmetric) */
+    bool simulates_all_nodes; /* simulate all nodes, even if one could be simulated for all (sim_is_symmetric) */
 } sim_run_t;
 
 /* Classes of links: of nodes, between leaf switches and the core, between groups of a dragonfly. */
@@ -45,7 +45,7 @@ extern const char *const sim_class_names[SIM_CLASSES];
 typedef struct {
     uint64_t links;
     double min_bytes, mean_bytes, max_bytes; /* of a link */
-    double busy;                             /* the fraction of the time during which the busiest link carries bytes */
+    double busy_fraction;                    /* the fraction of the time during which the busiest link carries bytes */
 } sim_traffic_t;
 
 typedef struct {
@@ -106,13 +106,13 @@ double sim_links_draw_delay(sim_links_t *links);
  * Sends a message over the links between groups, if its nodes are in different groups. Returns the time at which its
  * first byte has passed them, which is `now` if there are no such links.
  */
-double sim_links_pass(sim_links_t *links, sim_message_t *message, double now);
+double sim_links_cross_groups(sim_links_t *links, sim_message_t *message, double now);
 
 /* Sends a message over the link of its receiver. Returns the time at which its last byte has arrived. */
 double sim_links_receive(sim_links_t *links, sim_message_t *message, double now);
 
 /* Adds the traffic of all links during `time` seconds to the result. Adds nothing if `time` is 0. */
-void sim_links_count(const sim_links_t *links, double time, sim_result_t *result);
+void sim_links_add_traffic(const sim_links_t *links, double time, sim_result_t *result);
 
 /* ---- sim_heap.c: a queue of events by time; events of one time keep the order in which they were added ---- */
 
@@ -132,9 +132,9 @@ typedef struct {
 } sim_heap_t;
 
 /* Adds a copy of an event, and numbers it. Returns false if memory runs out. */
-bool sim_heap_add(sim_heap_t *heap, const sim_event_t *event);
+bool sim_heap_push(sim_heap_t *heap, const sim_event_t *event);
 /* Removes the earliest event from the heap and stores it in *event. Returns false if the heap is empty. */
-bool sim_heap_take(sim_heap_t *heap, sim_event_t *event);
+bool sim_heap_pop(sim_heap_t *heap, sim_event_t *event);
 
 /* ---- sim_bound.c ---- */
 

@@ -1,5 +1,5 @@
 /*
- * A heap of events in an array, with the earliest event at place 0. Each place has four children instead of two, so the
+ * A heap of events in an array, with the earliest event at index 0. Each event has four children instead of two, so the
  * heap has fewer levels and an operation touches fewer cache lines.
  */
 #include <stdlib.h>
@@ -15,9 +15,9 @@ static bool comes_before(const sim_event_t *a, const sim_event_t *b)
 }
 
 /* Doubles the array if it is full. If that fails, the heap remains as it was. */
-bool sim_heap_add(sim_heap_t *heap, const sim_event_t *event)
+bool sim_heap_push(sim_heap_t *heap, const sim_event_t *event)
 {
-    size_t place = heap->count;
+    size_t index = heap->count;
 
     if (heap->count == heap->capacity) {
         const size_t capacity = heap->capacity == 0 ? FIRST_CAPACITY : 2 * heap->capacity;
@@ -31,23 +31,23 @@ bool sim_heap_add(sim_heap_t *heap, const sim_event_t *event)
     }
     /* Store the event at the end, and exchange it with its parent as long as it comes before the parent. */
     ++heap->count;
-    heap->events[place] = *event;
-    heap->events[place].number = heap->next_number++;
-    while (place > 0 && comes_before(&heap->events[place], &heap->events[(place - 1) / CHILDREN])) {
-        const sim_event_t parent = heap->events[(place - 1) / CHILDREN];
+    heap->events[index] = *event;
+    heap->events[index].number = heap->next_number++;
+    while (index > 0 && comes_before(&heap->events[index], &heap->events[(index - 1) / CHILDREN])) {
+        const sim_event_t parent = heap->events[(index - 1) / CHILDREN];
 
-        heap->events[(place - 1) / CHILDREN] = heap->events[place];
-        heap->events[place] = parent;
-        place = (place - 1) / CHILDREN;
+        heap->events[(index - 1) / CHILDREN] = heap->events[index];
+        heap->events[index] = parent;
+        index = (index - 1) / CHILDREN;
     }
     return true;
 }
 
-/* Removes the root, and moves the last event of the array to the place where the heap remains in order. */
-bool sim_heap_take(sim_heap_t *heap, sim_event_t *event)
+/* Removes the root, and moves the last event of the array to the index where the heap remains in order. */
+bool sim_heap_pop(sim_heap_t *heap, sim_event_t *event)
 {
     sim_event_t moved;
-    size_t place = 0;
+    size_t index = 0;
 
     if (heap->count == 0) {
         return false;
@@ -55,11 +55,11 @@ bool sim_heap_take(sim_heap_t *heap, sim_event_t *event)
     *event = heap->events[0];
     moved = heap->events[--heap->count];
     /*
-     * Fill the gap at `place` with its earliest child, and continue with the gap that this leaves, until the last event
+     * Fill the gap at `index` with its earliest child, and continue with the gap that this leaves, until the last event
      * of the array fits there.
      */
     for (;;) {
-        const size_t first_child = CHILDREN * place + 1;
+        const size_t first_child = CHILDREN * index + 1;
         size_t child, earliest = first_child;
 
         for (child = first_child + 1; child < first_child + CHILDREN && child < heap->count; ++child) {
@@ -68,11 +68,11 @@ bool sim_heap_take(sim_heap_t *heap, sim_event_t *event)
         if (first_child >= heap->count || !comes_before(&heap->events[earliest], &moved)) {
             break;
         }
-        heap->events[place] = heap->events[earliest];
-        place = earliest;
+        heap->events[index] = heap->events[earliest];
+        index = earliest;
     }
     if (heap->count > 0) {
-        heap->events[place] = moved;
+        heap->events[index] = moved;
     }
     return true;
 }

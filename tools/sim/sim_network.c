@@ -136,7 +136,7 @@ static link_t *global_link(sim_links_t *links, uint32_t from, uint32_t to)
  * Sends a message from one group to another. Takes a detour over a third group if this is faster by at least the time
  * that a link needs for the message. Returns the time at which the first byte of the message has passed.
  */
-static double pass_dragonfly(sim_links_t *links, sim_message_t *message, double now, uint32_t from, uint32_t to)
+static double cross_dragonfly(sim_links_t *links, sim_message_t *message, double now, uint32_t from, uint32_t to)
 {
     const double link_seconds = message->bytes / links->middle_rate;
     double best_end = fmax(now, global_link(links, from, to)->free_at) + link_seconds;
@@ -161,7 +161,7 @@ static double pass_dragonfly(sim_links_t *links, sim_message_t *message, double 
 }
 
 /* Does nothing for two nodes of one group, and in a full network: there are no links between groups. */
-double sim_links_pass(sim_links_t *links, sim_message_t *message, double now)
+double sim_links_cross_groups(sim_links_t *links, sim_message_t *message, double now)
 {
     const uint32_t from = message->from / links->run->group, to = message->to / links->run->group;
 
@@ -169,7 +169,7 @@ double sim_links_pass(sim_links_t *links, sim_message_t *message, double now)
         return now;
     }
     if (links->run->network == SIM_DRAGONFLY) {
-        return pass_dragonfly(links, message, now, from, to);
+        return cross_dragonfly(links, message, now, from, to);
     }
     now = carry(&links->up[from], message, now, links->middle_rate);
     return carry(&links->down[to], message, now, links->middle_rate);
@@ -188,7 +188,7 @@ double sim_links_receive(sim_links_t *links, sim_message_t *message, double now)
  * Adds the traffic of `count` links during `time` seconds to the statistics of their class. `time` is above 0, and
  * `rate` is in bytes a second.
  */
-static void count_class(sim_traffic_t *traffic, const link_t *link, size_t count, double rate, double time)
+static void add_class_traffic(sim_traffic_t *traffic, const link_t *link, size_t count, double rate, double time)
 {
     size_t i;
 
@@ -200,7 +200,7 @@ static void count_class(sim_traffic_t *traffic, const link_t *link, size_t count
             traffic->links == 0 || link[i].bytes < traffic->min_bytes ? link[i].bytes : traffic->min_bytes;
         traffic->max_bytes = fmax(traffic->max_bytes, link[i].bytes);
         traffic->mean_bytes = total / (double)++traffic->links;
-        traffic->busy = fmax(traffic->busy, busy);
+        traffic->busy_fraction = fmax(traffic->busy_fraction, busy);
     }
 }
 
@@ -208,7 +208,7 @@ static void count_class(sim_traffic_t *traffic, const link_t *link, size_t count
  * Counts only the classes that this network has. A dragonfly's array also has an entry for each group to itself, which
  * is no link.
  */
-void sim_links_count(const sim_links_t *links, double time, sim_result_t *result)
+void sim_links_add_traffic(const sim_links_t *links, double time, sim_result_t *result)
 {
     const bool is_tree = links->run->network == SIM_FAT_TREE;
     uint32_t from, to;
@@ -216,14 +216,14 @@ void sim_links_count(const sim_links_t *links, double time, sim_result_t *result
     if (!(time > 0)) {
         return;
     }
-    count_class(&result->traffic[SIM_SENDING], links->sending, links->nodes, links->rate, time);
-    count_class(&result->traffic[SIM_RECEIVING], links->receiving, links->nodes, links->rate, time);
-    count_class(&result->traffic[SIM_UP], links->up, is_tree ? links->groups : 0, links->middle_rate, time);
-    count_class(&result->traffic[SIM_DOWN], links->down, is_tree ? links->groups : 0, links->middle_rate, time);
+    add_class_traffic(&result->traffic[SIM_SENDING], links->sending, links->nodes, links->rate, time);
+    add_class_traffic(&result->traffic[SIM_RECEIVING], links->receiving, links->nodes, links->rate, time);
+    add_class_traffic(&result->traffic[SIM_UP], links->up, is_tree ? links->groups : 0, links->middle_rate, time);
+    add_class_traffic(&result->traffic[SIM_DOWN], links->down, is_tree ? links->groups : 0, links->middle_rate, time);
     for (from = 0; from < links->groups && links->run->network == SIM_DRAGONFLY; ++from) {
         for (to = 0; to < links->groups; ++to) {
-            count_class(&result->traffic[SIM_GLOBAL], &links->global[(size_t)from * links->groups + to], from != to,
-                        links->middle_rate, time);
+            add_class_traffic(&result->traffic[SIM_GLOBAL], &links->global[(size_t)from * links->groups + to],
+                              from != to, links->middle_rate, time);
         }
     }
 }

@@ -68,8 +68,8 @@ static bool scan_whole(const char *text, bool is_size, uint64_t *value_p, const 
  * Reads the value of an option that has to be a whole number from `min` to `max`. If it is not, prints a line on
  * standard error and returns false.
  */
-static bool take_whole(const char *option, const char *text, bool is_size, uint64_t min, uint64_t max,
-                       uint64_t *value_p)
+static bool parse_whole(const char *option, const char *text, bool is_size, uint64_t min, uint64_t max,
+                        uint64_t *value_p)
 {
     const char *end = text;
 
@@ -82,11 +82,11 @@ static bool take_whole(const char *option, const char *text, bool is_size, uint6
 }
 
 /* Reads a whole number of 32 bits without a suffix. Prints a line and returns false if the text is anything else. */
-static bool take_uint32(const char *option, const char *text, uint32_t min, uint32_t max, uint32_t *value_p)
+static bool parse_uint32(const char *option, const char *text, uint32_t min, uint32_t max, uint32_t *value_p)
 {
     uint64_t value;
 
-    if (!take_whole(option, text, false, min, max, &value)) {
+    if (!parse_whole(option, text, false, min, max, &value)) {
         return false;
     }
     *value_p = (uint32_t)value;
@@ -134,8 +134,8 @@ static bool scan_list(const char *text, bool is_size, uint64_t min, uint64_t max
  * Reads the value of an option that has to be a list of numbers from `min` to `max`. If it is not, prints a line on
  * standard error and returns false.
  */
-static bool take_list(const char *option, const char *text, bool is_size, uint64_t min, uint64_t max,
-                      sim_list_t *list_p)
+static bool parse_list(const char *option, const char *text, bool is_size, uint64_t min, uint64_t max,
+                       sim_list_t *list_p)
 {
     if (!scan_list(text, is_size, min, max, list_p)) {
         fprintf(stderr,
@@ -152,7 +152,7 @@ static bool take_list(const char *option, const char *text, bool is_size, uint64
  * Reads the value of an option that has to be a number from `min` to `max`, with a fraction or without. If it is not,
  * prints a line on standard error and returns false.
  */
-static bool take_decimal(const char *option, const char *text, double min, double max, double *value_p)
+static bool parse_decimal(const char *option, const char *text, double min, double max, double *value_p)
 {
     char *end = NULL;
     const double value = strtod(text, &end);
@@ -169,7 +169,7 @@ static bool take_decimal(const char *option, const char *text, double min, doubl
  * Reads the value of --algorithm: names with commas between them. Prints a line on standard error and returns false if
  * a name is unknown or empty. A name that is too long for `name` is treated as an empty name.
  */
-static bool take_kinds(sim_arguments_t *arguments, const char *text)
+static bool parse_algorithms(sim_arguments_t *arguments, const char *text)
 {
     const char *item = text;
     int kind;
@@ -205,7 +205,7 @@ static bool take_kinds(sim_arguments_t *arguments, const char *text)
 }
 
 /* Reads the value of --network. If it is unknown, prints a line on standard error and returns false. */
-static bool take_network(sim_arguments_t *arguments, const char *text)
+static bool parse_network(sim_arguments_t *arguments, const char *text)
 {
     int kind;
 
@@ -220,7 +220,7 @@ static bool take_network(sim_arguments_t *arguments, const char *text)
 }
 
 /* Reads the value of --coll. Prints a line and returns false if it is unknown. */
-static bool take_pattern(sim_arguments_t *arguments, const char *text)
+static bool parse_collective(sim_arguments_t *arguments, const char *text)
 {
     if (sim_pattern_find(text, &arguments->pattern)) {
         return true;
@@ -236,7 +236,7 @@ static bool take_pattern(sim_arguments_t *arguments, const char *text)
  * Times and bandwidths are stored as the command line gives them, in microseconds and GB/s, and converted by
  * sim_check_arguments. Only --jitter and --late are converted here.
  */
-bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
+bool sim_store_option(sim_arguments_t *arguments, int option, const char *value)
 {
     static const char *const names[] = {
 #define NAME(name_, id_) [SIM_OPTION_##id_ - SIM_OPTION_FIRST] = name_,
@@ -250,38 +250,38 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
 
     switch (option) {
     case 'c':
-        return take_pattern(arguments, value);
+        return parse_collective(arguments, value);
     case 'n':
-        return take_list("nodes", value, false, 1, SIM_MAX_NODES, &arguments->nodes);
+        return parse_list("nodes", value, false, 1, SIM_MAX_NODES, &arguments->nodes);
     case 'p':
-        return take_uint32("ranks-per-node", value, 1, SIM_MAX_RANKS, &run->ranks);
+        return parse_uint32("ranks-per-node", value, 1, SIM_MAX_RANKS, &run->ranks);
     case 'b':
-        return take_list("bytes", value, true, 1, (uint64_t)1 << 40, &arguments->bytes);
+        return parse_list("bytes", value, true, 1, (uint64_t)1 << 40, &arguments->bytes);
     case 'a':
-        return take_kinds(arguments, value);
+        return parse_algorithms(arguments, value);
     case 'w':
-        return take_network(arguments, value);
+        return parse_network(arguments, value);
     case SIM_OPTION_ROOT:
-        return take_uint32(name, value, 0, SIM_MAX_NODES - 1, &arguments->root);
+        return parse_uint32(name, value, 0, SIM_MAX_NODES - 1, &arguments->root);
     case SIM_OPTION_RADIX:
-        return take_uint32(name, value, 2, MSCCLPP_SCHEDULE_MAX_RADIX, &arguments->radix);
+        return parse_uint32(name, value, 2, MSCCLPP_SCHEDULE_MAX_RADIX, &arguments->radix);
     case SIM_OPTION_FANOUT:
-        return take_uint32(name, value, 0, SIM_MAX_NODES, &arguments->fanout);
+        return parse_uint32(name, value, 0, SIM_MAX_NODES, &arguments->fanout);
     case SIM_OPTION_TILE:
-        return take_whole(name, value, true, MSCCLPP_DEV_UNIT, (uint64_t)1 << 40, &arguments->tile);
+        return parse_whole(name, value, true, MSCCLPP_DEV_UNIT, (uint64_t)1 << 40, &arguments->tile_bytes);
     case SIM_OPTION_LANES:
-        return take_uint32(name, value, 1, 16, &arguments->lanes);
+        return parse_uint32(name, value, 1, 16, &arguments->lanes);
     case SIM_OPTION_SCRATCH:
-        return take_whole(name, value, true, (uint64_t)1 << 20, (uint64_t)1 << 30, &arguments->scratch_size);
+        return parse_whole(name, value, true, (uint64_t)1 << 20, (uint64_t)1 << 30, &arguments->scratch_size);
     case SIM_OPTION_EXCHANGE:
-        return take_whole(name, value, true, (uint64_t)1 << 16, (uint64_t)1 << 30, &arguments->exchange_size);
+        return parse_whole(name, value, true, (uint64_t)1 << 16, (uint64_t)1 << 30, &arguments->exchange_size);
     case SIM_OPTION_GROUP:
-        return take_uint32(name, value, 1, SIM_MAX_NODES, &run->group);
+        return parse_uint32(name, value, 1, SIM_MAX_NODES, &run->group);
     case SIM_OPTION_TAPER:
         arguments->has_taper = true;
-        return take_decimal(name, value, 0.01, 1000, &run->taper);
+        return parse_decimal(name, value, 0.01, 1000, &run->taper);
     case SIM_OPTION_RAILS:
-        if (!take_uint32(name, value, 1, SIM_MAX_RANKS, &rails)) {
+        if (!parse_uint32(name, value, 1, SIM_MAX_RANKS, &rails)) {
             return false;
         }
         arguments->figures[option] = rails;
@@ -290,40 +290,40 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
     case SIM_OPTION_OVERHEAD:
     case SIM_OPTION_GAP:
     case SIM_OPTION_NODE_LATENCY:
-        return take_decimal(name, value, 0, 1e6, &arguments->figures[option]);
+        return parse_decimal(name, value, 0, 1e6, &arguments->figures[option]);
     case SIM_OPTION_BANDWIDTH:
     case SIM_OPTION_NODE_BANDWIDTH:
-        return take_decimal(name, value, 0.001, 1e6, &arguments->figures[option]);
+        return parse_decimal(name, value, 0.001, 1e6, &arguments->figures[option]);
     case SIM_OPTION_TRANSPORT:
         arguments->transport = value;
         return true;
     case SIM_OPTION_FIGURES:
-        arguments->figures_file = value;
+        arguments->figures_path = value;
         return true;
     case SIM_OPTION_JITTER:
     case SIM_OPTION_LATE:
-        if (!take_decimal(name, value, 0, 1e6, option == SIM_OPTION_JITTER ? &run->jitter : &run->late_by)) {
+        if (!parse_decimal(name, value, 0, 1e6, option == SIM_OPTION_JITTER ? &run->jitter : &run->late_by)) {
             return false;
         }
         *(option == SIM_OPTION_JITTER ? &run->jitter : &run->late_by) *= US;
         return true;
     case SIM_OPTION_STRAGGLERS:
-        return take_uint32(name, value, 0, SIM_MAX_NODES, &run->stragglers);
+        return parse_uint32(name, value, 0, SIM_MAX_NODES, &run->stragglers);
     case SIM_OPTION_DEAD:
-        if (!take_whole(name, value, false, 0, SIM_MAX_NODES - 1, &dead_node)) {
+        if (!parse_whole(name, value, false, 0, SIM_MAX_NODES - 1, &dead_node)) {
             return false;
         }
         run->dead_node = (int64_t)dead_node;
         return true;
     case SIM_OPTION_DEAD_STEP:
-        return take_whole(name, value, false, 0, UINT32_MAX, &run->dead_step);
+        return parse_whole(name, value, false, 0, UINT32_MAX, &run->dead_step);
     case SIM_OPTION_SEED:
-        return take_whole(name, value, false, 0, UINT64_MAX, &run->seed);
+        return parse_whole(name, value, false, 0, UINT64_MAX, &run->seed);
     case SIM_OPTION_SVG:
-        arguments->picture = value;
+        arguments->picture_path = value;
         return true;
     case SIM_WHOLE:
-        run->whole = true;
+        run->simulates_all_nodes = true;
         return true;
     case SIM_TRAFFIC:
         arguments->prints_traffic = true;
@@ -358,7 +358,7 @@ bool sim_check_arguments(sim_arguments_t *arguments)
         return false;
     }
     *figures = *builtin;
-    if (arguments->figures_file != NULL && !sim_read_figures(arguments->figures_file, arguments->transport, figures)) {
+    if (arguments->figures_path != NULL && !sim_read_figures(arguments->figures_path, arguments->transport, figures)) {
         return false;
     }
     override_figure(arguments, SIM_OPTION_LATENCY, US, &figures->latency);

@@ -62,12 +62,12 @@ typedef struct {
     bool wants_auto;                      /* --algorithm names auto, or was not given */
     bool has_taper;                       /* --taper was given */
     uint64_t scratch_size, exchange_size; /* the component's parameters */
-    uint64_t tile;                        /* --tile; 0: not given */
+    uint64_t tile_bytes;                  /* --tile; 0: not given */
     uint32_t lanes;                       /* --lanes; 0: not given */
     bool prints_traffic, prints_json;
-    const char *picture; /* path; NULL: none */
+    const char *picture_path; /* NULL: none */
     const char *transport;
-    const char *figures_file;    /* path; NULL: none */
+    const char *figures_path;    /* NULL: none */
     double figures[SIM_VERSION]; /* [option]: the figure on the command line, in the unit of the option; below 0: not
                                     given */
 } sim_arguments_t;
@@ -76,7 +76,7 @@ typedef struct {
 void sim_default_arguments(sim_arguments_t *arguments);
 
 /* Stores an option's value. If the value is not allowed, prints one line on standard error and returns false. */
-bool sim_take_option(sim_arguments_t *arguments, int option, const char *value);
+bool sim_store_option(sim_arguments_t *arguments, int option, const char *value);
 
 /*
  * Checks all options together, and completes the figures of the run. Call it after the last option was stored. The

@@ -91,7 +91,7 @@ void sim_print_traffic(FILE *out, const sim_row_t *row)
         if (traffic->links > 0) {
             fprintf(out, "#   %-9s %llu links, bytes: %.0f to %.0f, mean %.0f; the busiest %.1f%% of the time\n",
                     sim_class_names[i], (unsigned long long)traffic->links, traffic->min_bytes, traffic->max_bytes,
-                    traffic->mean_bytes, 100 * traffic->busy);
+                    traffic->mean_bytes, 100 * traffic->busy_fraction);
         }
     }
 }
@@ -111,7 +111,7 @@ static void print_traffic_json(FILE *out, const sim_result_t *result)
                     "%s\"%s\": {\"links\": %llu, \"least_bytes\": %.0f, \"mean_bytes\": %.1f, \"most_bytes\": %.0f, "
                     "\"busiest\": %.6f}",
                     separator, sim_class_names[i], (unsigned long long)traffic->links, traffic->min_bytes,
-                    traffic->mean_bytes, traffic->max_bytes, traffic->busy);
+                    traffic->mean_bytes, traffic->max_bytes, traffic->busy_fraction);
             separator = ", ";
         }
     }
@@ -136,7 +136,7 @@ void sim_print_json(FILE *out, const sim_row_t *rows, size_t count)
                 i > 0 ? "," : "", sim_pattern_name(run->schedule.pattern), mscclpp_schedule_name(run->schedule.kind),
                 run->schedule.nodes, run->ranks);
         fprintf(out, "\"bytes\": %llu, \"tile_bytes\": %llu, \"lanes\": %u, \"network\": \"%s\", \"seed\": %llu,\n   ",
-                (unsigned long long)run->bytes, (unsigned long long)run->tile, run->lanes,
+                (unsigned long long)run->bytes, (unsigned long long)run->tile_bytes, run->lanes,
                 sim_network_names[run->network], (unsigned long long)run->seed);
         fprintf(out, "\"seconds\": %.12g, \"first_seconds\": %.12g, \"model_seconds\": %.12g, \"chosen\": %s, ",
                 result->time, result->first_end, row->modelled, row->is_preferred ? "true" : "false");

@@ -19,7 +19,7 @@ enum { QUEUE_SIZE = 64 };
 
 /* Kinds of events. */
 enum {
-    LANE_GOES_ON,
+    LANE_CONTINUES,
     MESSAGE_LEAVES,  /* its first byte has passed the sender's rail, and the latency is over */
     MESSAGE_ARRIVES, /* its first byte has passed the links between the groups of nodes */
     MESSAGE_ENDS     /* its last byte has passed the receiver's rail */
@@ -27,9 +27,9 @@ enum {
 
 /* What a lane does next. */
 typedef enum {
-    LANE_GIVES, /* gives operands to the ranks of its node */
-    LANE_STEPS, /* carries out the steps of the schedule, between the nodes */
-    LANE_TAKES, /* takes results from the ranks of its node */
+    LANE_GIVES_OPERANDS, /* gives operands to the ranks of its node */
+    LANE_RUNS_STEPS,     /* carries out the steps of the schedule, between the nodes */
+    LANE_TAKES_RESULTS,  /* takes results from the ranks of its node */
     LANE_ENDED
 } phase_t;
 
@@ -85,11 +85,13 @@ static mscclpp_schedule_t schedule_of(const plane_t *plane, uint32_t lane_number
     return schedule;
 }
 
+/* Returns the later one of two times. */
 static double later(double a, double b)
 {
     return a > b ? a : b;
 }
 
+/* Returns the node of a lane. Lanes are numbered node by node. */
 static uint32_t node_of(const plane_t *plane, uint32_t lane_number)
 {
     return lane_number / (plane->node_ranks * plane->run->lanes);
@@ -98,12 +100,12 @@ static uint32_t node_of(const plane_t *plane, uint32_t lane_number)
 /* Adds an event. If memory runs out, notes that, and the simulation ends. */
 static void add_event(plane_t *plane, const sim_event_t *event)
 {
-    plane->is_out_of_memory = !sim_heap_add(&plane->heap, event) || plane->is_out_of_memory;
+    plane->is_out_of_memory = !sim_heap_push(&plane->heap, event) || plane->is_out_of_memory;
 }
 
 static void schedule_lane(plane_t *plane, uint32_t lane_number, double time)
 {
-    const sim_event_t event = {.time = time, .kind = LANE_GOES_ON, .lane = lane_number};
+    const sim_event_t event = {.time = time, .kind = LANE_CONTINUES, .lane = lane_number};
 
     add_event(plane, &event);
 }
@@ -112,11 +114,11 @@ static void schedule_lane(plane_t *plane, uint32_t lane_number, double time)
  * Returns the bytes of the lane's tile of a block of `block` bytes, whose last tile may be shorter. The lane must have
  * a tile, which begins within the block; lanes without one have ended.
  */
-static uint64_t tile_bytes(const plane_t *plane, const lane_t *lane, double block)
+static uint64_t bytes_of_tile(const plane_t *plane, const lane_t *lane, double block)
 {
-    const uint64_t block_bytes = (uint64_t)block, begin = lane->tile * plane->run->tile;
+    const uint64_t block_bytes = (uint64_t)block, begin = lane->tile * plane->run->tile_bytes;
 
-    return block_bytes - begin < plane->run->tile ? block_bytes - begin : plane->run->tile;
+    return block_bytes - begin < plane->run->tile_bytes ? block_bytes - begin : plane->run->tile_bytes;
 }
 
 /*
@@ -149,7 +151,7 @@ static double send_within_node(plane_t *plane, uint32_t lane_number, double byte
 /* Returns the tile's share of `bytes`, which are sent within the node for the whole block. */
 static double tile_share(const plane_t *plane, const lane_t *lane, const mscclpp_cost_load_t *load, double bytes)
 {
-    return load->block > 0 ? bytes * (double)tile_bytes(plane, lane, load->block) / load->block : 0;
+    return load->block > 0 ? bytes * (double)bytes_of_tile(plane, lane, load->block) / load->block : 0;
 }
 
 /*
@@ -169,7 +171,7 @@ static double send_message(plane_t *plane, uint32_t lane_number, const mscclpp_s
     sim_event_t event = {.kind = MESSAGE_LEAVES,
                          .lane = to * plane->node_ranks * plane->run->lanes + lane_of_node,
                          .slot = plane->slots != NULL ? plane->slots[lane->step] : step->slot};
-    const uint64_t bytes = mscclpp_schedule_bytes(&plane->run->schedule, step, tile_bytes(plane, lane, load.block));
+    const uint64_t bytes = mscclpp_schedule_bytes(&plane->run->schedule, step, bytes_of_tile(plane, lane, load.block));
     const double delay = plane->run->figures.latency + sim_links_draw_delay(plane->links);
     double *begun_at_p;
 
@@ -200,7 +202,7 @@ static double receive_message(plane_t *plane, uint32_t lane_number, const mscclp
     lane_t *lane = &plane->lanes[lane_number];
     const mscclpp_cost_load_t load = load_of(plane, lane_number);
     const double bytes =
-        (double)mscclpp_schedule_bytes(&plane->run->schedule, step, tile_bytes(plane, lane, load.block));
+        (double)mscclpp_schedule_bytes(&plane->run->schedule, step, bytes_of_tile(plane, lane, load.block));
 
     if (load.sent_per_byte > 0 && step->kind != MSCCLPP_STEP_MERGE) {
         (void)send_within_node(plane, lane_number, load.sent_per_byte * bytes, now);
@@ -228,7 +230,7 @@ static bool begin_next_tile(plane_t *plane, uint32_t lane_number, double now)
 
     lane->tile += plane->run->lanes;
     lane->step = 0;
-    lane->phase = lane->tile < plane->tiles ? LANE_GIVES : LANE_ENDED;
+    lane->phase = lane->tile < plane->tiles ? LANE_GIVES_OPERANDS : LANE_ENDED;
     if (lane->phase == LANE_ENDED && --plane->running[node] == 0) {
         plane->ended_at[node] = now;
     }
@@ -239,7 +241,7 @@ static bool begin_next_tile(plane_t *plane, uint32_t lane_number, double now)
  * Returns true if there is no event until `time`, so that a lane can continue at once, without its own event. An event
  * at that very time was added earlier, and comes first.
  */
-static bool can_go_on_until(const plane_t *plane, double time)
+static bool has_no_event_until(const plane_t *plane, double time)
 {
     return plane->heap.count == 0 || plane->heap.events[0].time > time;
 }
@@ -290,22 +292,22 @@ static void run_lane(plane_t *plane, uint32_t lane_number, double now)
         double next = now;
 
         switch (lane->phase) {
-        case LANE_GIVES:
+        case LANE_GIVES_OPERANDS:
             load = load_of(plane, lane_number);
-            lane->phase = LANE_STEPS;
+            lane->phase = LANE_RUNS_STEPS;
             next = send_within_node(plane, lane_number, tile_share(plane, lane, &load, load.sent_before), now);
             break;
-        case LANE_STEPS:
+        case LANE_RUNS_STEPS:
             schedule = schedule_of(plane, lane_number);
             if (mscclpp_schedule_step(&schedule, node_of(plane, lane_number), lane->step, &step)) {
                 next = run_step(plane, lane_number, &step, now);
             } else {
                 load = load_of(plane, lane_number);
-                lane->phase = LANE_TAKES;
+                lane->phase = LANE_TAKES_RESULTS;
                 next = send_within_node(plane, lane_number, tile_share(plane, lane, &load, load.sent_after), now);
             }
             break;
-        case LANE_TAKES:
+        case LANE_TAKES_RESULTS:
             if (!begin_next_tile(plane, lane_number, now)) {
                 return;
             }
@@ -316,7 +318,7 @@ static void run_lane(plane_t *plane, uint32_t lane_number, double now)
         if (next < 0) {
             return;
         }
-        if (next > now && !can_go_on_until(plane, next)) {
+        if (next > now && !has_no_event_until(plane, next)) {
             schedule_lane(plane, lane_number, next);
             return;
         }
@@ -337,7 +339,7 @@ static void handle_event(plane_t *plane, sim_event_t *event)
     switch (event->kind) {
     case MESSAGE_LEAVES:
         event->kind = MESSAGE_ARRIVES;
-        event->time = sim_links_pass(plane->links, &event->message, event->time);
+        event->time = sim_links_cross_groups(plane->links, &event->message, event->time);
         if (event->time > plane->now) {
             add_event(plane, event);
             return;
@@ -368,12 +370,12 @@ static void handle_event(plane_t *plane, sim_event_t *event)
 static void draw_stragglers(const sim_run_t *run, bool *is_late)
 {
     uint64_t random = run->seed ^ 0x5851f42d4c957f2du;
-    uint32_t missing = run->stragglers < run->schedule.nodes ? run->stragglers : run->schedule.nodes, node;
+    uint32_t left = run->stragglers < run->schedule.nodes ? run->stragglers : run->schedule.nodes, node;
 
-    while (missing > 0) {
+    while (left > 0) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         node = (uint32_t)((random >> 33) % run->schedule.nodes);
-        missing -= is_late[node] ? 0 : 1;
+        left -= is_late[node] ? 0 : 1;
         is_late[node] = true;
     }
 }
@@ -444,7 +446,7 @@ static void add_result(plane_t *plane)
     result->waits_for_dead = waits_for_dead > result->waits_for_dead ? waits_for_dead : result->waits_for_dead;
     result->is_one_for_all = plane->slots != NULL;
     ++result->planes;
-    sim_links_count(plane->links, last_end, result);
+    sim_links_add_traffic(plane->links, last_end, result);
 }
 
 /*
@@ -459,7 +461,7 @@ static bool simulate_plane(const sim_run_t *run, uint32_t node_ranks, uint32_t p
     plane_t plane = {.run = run,
                      .nodes = slots != NULL ? 1 : run->schedule.nodes,
                      .node_ranks = node_ranks,
-                     .tiles = ((uint64_t)block + run->tile - 1) / run->tile,
+                     .tiles = ((uint64_t)block + run->tile_bytes - 1) / run->tile_bytes,
                      .slots = slots,
                      .result = result};
     const size_t lane_count = (size_t)plane.nodes * node_ranks * run->lanes;
@@ -475,7 +477,7 @@ static bool simulate_plane(const sim_run_t *run, uint32_t node_ranks, uint32_t p
                              plane.ended_at == NULL || plane.running == NULL || plane.links == NULL;
     if (!plane.is_out_of_memory) {
         start_lanes(&plane);
-        while (!plane.is_out_of_memory && sim_heap_take(&plane.heap, &event)) {
+        while (!plane.is_out_of_memory && sim_heap_pop(&plane.heap, &event)) {
             ++result->events;
             handle_event(&plane, &event);
         }
@@ -502,7 +504,7 @@ bool sim_simulate(const sim_run_t *run, sim_result_t *result)
     uint32_t plane_number;
 
     memset(result, 0, sizeof(*result));
-    if (!run->whole && sim_is_symmetric(run, &slots) && slots == NULL) { /* out of memory */
+    if (!run->simulates_all_nodes && sim_is_symmetric(run, &slots) && slots == NULL) { /* out of memory */
         return false;
     }
     /*

@@ -42,6 +42,7 @@ static double bound_of(const sim_row_t *row)
     return row->bound.steps > row->bound.rails ? row->bound.steps : row->bound.rails;
 }
 
+/* These return where a value of an axis is in the picture, in pixels from the left and from the top. */
 static double x_pixel(const chart_t *chart, double x)
 {
     return PLOT_LEFT + PLOT_WIDTH * (x - chart->min_x) / (chart->max_x - chart->min_x);
@@ -223,11 +224,11 @@ static void draw_traffic(FILE *out, const sim_row_t *rows, size_t count)
 
             if (traffic->links > 0) {
                 fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"10\" fill=\"%s\"/>", PLOT_LEFT,
-                        PLOT_TOP + LINE_HEIGHT * bars, FULL_BAR * traffic->busy, colours[class]);
+                        PLOT_TOP + LINE_HEIGHT * bars, FULL_BAR * traffic->busy_fraction, colours[class]);
                 fprintf(out, "<text x=\"%.1f\" y=\"%d\">%s, %.0f %%, %s, %u nodes, ",
-                        PLOT_LEFT + BAR_LABEL * traffic->busy + 4, PLOT_TOP + 9 + LINE_HEIGHT * bars,
-                        sim_class_names[class], 100 * traffic->busy, mscclpp_schedule_name(rows[i].run.schedule.kind),
-                        rows[i].run.schedule.nodes);
+                        PLOT_LEFT + BAR_LABEL * traffic->busy_fraction + 4, PLOT_TOP + 9 + LINE_HEIGHT * bars,
+                        sim_class_names[class], 100 * traffic->busy_fraction,
+                        mscclpp_schedule_name(rows[i].run.schedule.kind), rows[i].run.schedule.nodes);
                 print_bytes(out, rows[i].run.bytes);
                 fprintf(out, "</text>\n");
                 ++bars;

@@ -58,9 +58,9 @@ static bool is_symmetry(const sim_run_t *run, symmetry_t symmetry, uint64_t tile
  */
 static bool is_symmetry_for_tiles(const sim_run_t *run, symmetry_t symmetry, uint64_t block)
 {
-    const uint64_t last_tile = block % run->tile;
+    const uint64_t last_tile = block % run->tile_bytes;
 
-    return (block < run->tile || is_symmetry(run, symmetry, run->tile)) &&
+    return (block < run->tile_bytes || is_symmetry(run, symmetry, run->tile_bytes)) &&
            (last_tile == 0 || is_symmetry(run, symmetry, last_tile));
 }
 
