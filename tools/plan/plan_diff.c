@@ -83,6 +83,7 @@ static bool make_block_lines(const mscclpp_plan_t *plan, uint32_t rank, uint32_t
     return true;
 }
 
+/* Frees the lines and their array. */
 static void free_lines(lines_t *lines)
 {
     for (size_t i = 0; i < lines->count; ++i) {
@@ -153,9 +154,9 @@ static bool diff_block(uint32_t rank, uint32_t block, const lines_t *a, const li
 }
 
 /*
- * Compares what plan_tool_head says of both plans, of whose ranks it describes rank 0 only, and the initial values of
- * all semaphores. If the plans differ there, prints these lines. Returns true if they do not differ. The function first
- * writes each plan's lines into a text in memory and then compares the two texts.
+ * Compares what plan_tool_print_head says of both plans, of whose ranks it describes rank 0 only, and the initial
+ * values of all semaphores. If the plans differ there, prints these lines. Returns true if they do not differ. The
+ * function first writes each plan's lines into a text in memory and then compares the two texts.
  */
 static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 {
@@ -170,7 +171,7 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
         if (out == NULL) {
             continue;
         }
-        plan_tool_head(out, plans[i]);
+        plan_tool_print_head(out, plans[i]);
         for (uint32_t rank = 0; rank < plans[i]->rank_count; ++rank) {
             for (uint32_t number = 0; number < plans[i]->ranks[rank].semaphore_count; ++number) {
                 fprintf(out, "rank %u: semaphore %u begins with %u\n", rank, number,

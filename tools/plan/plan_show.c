@@ -148,7 +148,7 @@ static int show(const char *path, options_t *options)
         options->bytes = options->bytes > plan->max_bytes ? plan->max_bytes : options->bytes;
         options->bytes = options->bytes < plan->min_bytes ? plan->min_bytes : options->bytes;
     }
-    plan_tool_head(stdout, plan);
+    plan_tool_print_head(stdout, plan);
     for (uint32_t rank = 0; rank < plan->rank_count; ++rank) {
         if (!options->prints_times && (options->rank == UINT64_MAX || options->rank == rank)) {
             show_rank(plan, rank);

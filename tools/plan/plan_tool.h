@@ -46,7 +46,7 @@ char *plan_tool_describe(const mscclpp_plan_t *plan, uint32_t rank, const mscclp
  * Prints three lines about the whole plan: its purpose, its sizes, and what rank 0 has (chunks, blocks, channels and
  * semaphores).
  */
-void plan_tool_head(FILE *out, const mscclpp_plan_t *plan);
+void plan_tool_print_head(FILE *out, const mscclpp_plan_t *plan);
 
 /*
  * Draws the operations and messages of `trace`, for a message of `bytes` bytes, into an SVG file. If the file cannot be

@@ -51,6 +51,7 @@ static void print_peers(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, co
     }
 }
 
+/* Prints numbers with commas in between. */
 static void print_numbers(FILE *out, const uint32_t *numbers, uint32_t count)
 {
     for (uint32_t i = 0; i < count; ++i) {
@@ -214,7 +215,7 @@ char *plan_tool_describe(const mscclpp_plan_t *plan, uint32_t rank, const mscclp
     return text;
 }
 
-void plan_tool_head(FILE *out, const mscclpp_plan_t *plan)
+void plan_tool_print_head(FILE *out, const mscclpp_plan_t *plan)
 {
     const mscclpp_plan_rank_t *rank = &plan->ranks[0];
 
