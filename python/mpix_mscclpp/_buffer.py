@@ -25,21 +25,21 @@ _NATIVE = "@=|<" if sys.byteorder == "little" else "@=|>!"
 class Array:
     """The memory of a buffer.
 
-    thing: the object that owns the memory. writes: the call writes to the memory, so it must not be read-only. address:
-    where it begins. size: its bytes. code: the code of its element type, a key of _TYPES. Raises ValueError if the
-    buffer is not contiguous, or read-only although the call writes to it.
+    owner: the object that owns the memory. writes: the call writes to the memory, so it must not be read-only. address:
+    where the memory begins. size: its bytes. code: the code of the element type, a key of _TYPES. Raises ValueError if
+    the buffer is not contiguous, or if it is read-only although the call writes to it.
     """
 
-    def __init__(self, thing, writes):
-        self.thing = thing
-        if type(thing).__module__.partition(".")[0] == "torch":
-            self._of_torch(thing)
-        elif getattr(thing, "__cuda_array_interface__", None) is not None:
-            self._of_interface(thing.__cuda_array_interface__, writes)
-        elif getattr(thing, "__array_interface__", None) is not None:
-            self._of_interface(thing.__array_interface__, writes)
+    def __init__(self, owner, writes):
+        self.owner = owner
+        if type(owner).__module__.partition(".")[0] == "torch":
+            self._of_torch(owner)
+        elif getattr(owner, "__cuda_array_interface__", None) is not None:
+            self._of_interface(owner.__cuda_array_interface__, writes)
+        elif getattr(owner, "__array_interface__", None) is not None:
+            self._of_interface(owner.__array_interface__, writes)
         else:
-            self._of_memory(thing, writes)
+            self._of_memory(owner, writes)
 
     def _of_torch(self, tensor):
         """Stores the address and size of a tensor of PyTorch, on a GPU or not. No tensor is read-only.
@@ -61,21 +61,21 @@ class Array:
         self.address = address or 0
         if writes and read_only:
             raise ValueError("the array that the result goes to is read-only")
-        item = int(interface["typestr"][2:])
+        item_bytes = int(interface["typestr"][2:])
         self.code = interface["typestr"].lstrip(_NATIVE)
-        self.size = item
+        self.size = item_bytes
         for length in interface["shape"]:
             self.size *= length
-        if self.size and not _is_contiguous(interface["shape"], interface.get("strides"), item):
+        if self.size and not _is_contiguous(interface["shape"], interface.get("strides"), item_bytes):
             raise ValueError(f"the array is not contiguous (shape {interface['shape']}, strides "
                              f"{interface['strides']})")
 
-    def _of_memory(self, thing, writes):
+    def _of_memory(self, owner, writes):
         """Stores the address and size of an object with the buffer protocol.
 
         If the format of the elements is unknown, it becomes the code, and datatype() raises an exception later.
         """
-        view = memoryview(thing)
+        view = memoryview(owner)
         if not view.contiguous:
             raise ValueError("the buffer is not contiguous")
         if writes and view.readonly:
@@ -83,7 +83,7 @@ class Array:
         self.size = view.nbytes
         # The class is called `buffer` since mpi4py 4, and `memory` in older versions. It accepts any object if it is
         # asked for a read-only view. Objects that are read-only although the call writes to them were refused above.
-        self.address = getattr(MPI, "buffer", getattr(MPI, "memory", None)).frombuffer(thing, readonly=True).address
+        self.address = getattr(MPI, "buffer", getattr(MPI, "memory", None)).frombuffer(owner, readonly=True).address
         letters = view.format.lstrip(_NATIVE)
         self.code = _FORMATS[letters] + str(view.itemsize) if letters in _FORMATS else view.format
 
@@ -94,31 +94,31 @@ class Array:
         return getattr(MPI, _TYPES[self.code])
 
 
-def _is_contiguous(shape, strides, item):
-    """Returns True if an array has no gaps, in the order of C or of Fortran. item: bytes of an element."""
+def _is_contiguous(shape, strides, item_bytes):
+    """Returns True if an array has no gaps, in the order of C or of Fortran. item_bytes: the bytes of an element."""
     if strides is None:
         return True
 
-    def follows(pairs):
+    def is_dense(pairs):
         """Returns True if there are no gaps. pairs: length and stride of each dimension, from the innermost outwards.
 
         The stride of a dimension of length 1 does not matter.
         """
-        step = item
+        expected_stride = item_bytes
         for length, stride in pairs:
-            if length != 1 and stride != step:
+            if length != 1 and stride != expected_stride:
                 return False
-            step *= length
+            expected_stride *= length
         return True
     pairs = list(zip(shape, strides))
-    return follows(reversed(pairs)) or follows(pairs)
+    return is_dense(reversed(pairs)) or is_dense(pairs)
 
 
 class Message:
     """One side of a call: its address and MPI type, and the counts and displacements of the caller, or None.
 
-    spec: the argument, in the form that mpi4py accepts. writes: the call writes to it. array: the Array, or None if the
-    side has no memory of its own.
+    spec: the argument, in a form that mpi4py accepts. writes: the call writes to the memory. array: the Array, or None
+    if the side has no memory of its own.
     """
 
     def __init__(self, spec, writes=False):
@@ -170,10 +170,10 @@ class Message:
         """
         if self.counts is not None:
             return int(self.counts)
-        items = self._items()
-        if items % blocks:
-            raise ValueError(f"{items} elements are not a multiple of {blocks} blocks")
-        return items // blocks
+        elements = self._elements()
+        if elements % blocks:
+            raise ValueError(f"{elements} elements are not a multiple of {blocks} blocks")
+        return elements // blocks
 
     def vector(self, blocks):
         """Returns the counts and displacements of blocks of different sizes, as C arrays.
@@ -184,8 +184,8 @@ class Message:
         """
         counts = self.counts
         if counts is None:
-            items = self._items()
-            counts = [items // blocks + (block < items % blocks) for block in range(blocks)]
+            elements = self._elements()
+            counts = [elements // blocks + (block < elements % blocks) for block in range(blocks)]
         elif not hasattr(counts, "__len__"):
             counts = [int(counts)] * blocks
         displs = self.displs
@@ -195,7 +195,7 @@ class Message:
                 displs[block] = displs[block - 1] + int(counts[block - 1])
         return integers(counts, blocks, "counts"), integers(displs, blocks, "displacements")
 
-    def _items(self):
+    def _elements(self):
         """Returns how many elements of the MPI type the array has. Raises ValueError if the last one is incomplete.
 
         Call this only if there are no counts. The message then has an array, since _read() refuses a buffer that has
@@ -207,22 +207,22 @@ class Message:
         return self.array.size // extent
 
 
-def integers(values, number, what, kind=ctypes.c_int):
-    """Returns a C array of `number` integers of the type `kind`. what: the name of the values in messages.
+def integers(values, count, name, c_type=ctypes.c_int):
+    """Returns a C array of `count` integers of the type `c_type`. name: the name of the values in messages.
 
-    Raises ValueError unless `values` has `number` entries.
+    Raises ValueError unless `values` has `count` entries.
     """
-    if len(values) != number:
-        raise ValueError(f"{len(values)} {what} for {number} blocks")
-    return (kind * number)(*(int(value) for value in values))
+    if len(values) != count:
+        raise ValueError(f"{len(values)} {name} for {count} blocks")
+    return (c_type * count)(*(int(value) for value in values))
 
 
-def _is_special(thing, special):
-    """Returns True if `thing` is `special`, MPI.IN_PLACE or MPI.BOTTOM, which are plain integers before mpi4py 4."""
-    return type(thing) is type(special) and thing == special
+def _is_special(argument, special):
+    """Returns True if `argument` is `special`, MPI.IN_PLACE or MPI.BOTTOM, which are plain integers before mpi4py 4."""
+    return type(argument) is type(special) and argument == special
 
 
-def _is_type(thing):
+def _is_type(entry):
     """Returns True if an entry of a list is an MPI datatype, or a list of MPI datatypes."""
-    return isinstance(thing, MPI.Datatype) or (
-        isinstance(thing, (list, tuple)) and len(thing) > 0 and all(isinstance(one, MPI.Datatype) for one in thing))
+    return isinstance(entry, MPI.Datatype) or (
+        isinstance(entry, (list, tuple)) and len(entry) > 0 and all(isinstance(item, MPI.Datatype) for item in entry))

@@ -53,6 +53,6 @@ def function(name, *types):
     return call
 
 
-def handle(thing):
+def handle(mpi_object):
     """Returns the C handle of a communicator, a type or an operation of mpi4py."""
-    return MPI._handleof(thing)  # mpi4py has no public name for this function
+    return MPI._handleof(mpi_object)  # mpi4py has no public name for this function

@@ -17,7 +17,7 @@ _VECTOR = (POINTER, POINTER, POINTER, POINTER)  # buffer, counts, displacements,
 
 
 class _Collective:
-    """The functions of a collective: enqueue, which queues it, and init, which makes a persistent request.
+    """The C functions of a collective: enqueue, which queues it, and init, which makes a persistent request.
 
     types: the types of the arguments before the communicator.
     """
@@ -90,10 +90,10 @@ class Queued:
 
     @staticmethod
     def _buffers(*messages):
-        """Returns the arrays of all messages that have their own memory."""
-        return [message.array.thing for message in messages if message.array is not None]
+        """Returns the objects that own the memory of the messages. Messages without their own memory are left out."""
+        return [message.array.owner for message in messages if message.array is not None]
 
-    def _ranks(self):
+    def _block_count(self):
         """Returns how many blocks a buffer has: one for each rank, or each remote rank in an intercommunicator."""
         return self.comm.Get_remote_size() if self.comm.Is_inter() else self.comm.Get_size()
 
@@ -124,7 +124,7 @@ class Queued:
         """
         if message.in_place or message.address is None:
             return message.address, None, None, handle(MPI.BYTE)
-        counts, displs = message.vector(self._ranks() if blocks is None else blocks)
+        counts, displs = message.vector(self._block_count() if blocks is None else blocks)
         return message.address, ctypes.addressof(counts), ctypes.addressof(displs), handle(message.type), counts, displs
 
     def _reduction(self, sendbuf, recvbuf, blocks=1):
@@ -173,7 +173,7 @@ class Queued:
 
     def Reduce_scatter_block(self, sendbuf, recvbuf, op=MPI.SUM, *, stream=None):
         """As MPI.Comm.Reduce_scatter_block, in the order of the stream."""
-        send, receive, count, datatype = self._reduction(sendbuf, recvbuf, self._ranks())
+        send, receive, count, datatype = self._reduction(sendbuf, recvbuf, self._block_count())
         return self._call(_reduce_scatter_block, (send.address, receive.address, count, datatype, handle(op)),
                           (receive, send), stream)
 
@@ -184,7 +184,7 @@ class Queued:
         counts are not compared with the sizes of the buffers.
         """
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        counts = integers(recvcounts, self._ranks(), "counts")
+        counts = integers(recvcounts, self._block_count(), "counts")
         leading = receive if send.in_place else send
         arguments = (send.address, receive.address, ctypes.addressof(counts), handle(leading.type), handle(op))
         return self._call(_reduce_scatter, arguments, (receive, send), stream)
@@ -201,50 +201,50 @@ class Queued:
     def Allgather(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Comm.Allgather, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        return self._call(_allgather, (*self._block(send), *self._block(receive, self._ranks())),
+        return self._call(_allgather, (*self._block(send), *self._block(receive, self._block_count())),
                           (receive, send), stream)
 
     def Allgatherv(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Comm.Allgatherv, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        receive_places = self._vector(receive)
-        return self._call(_allgatherv, (*self._block(send), *receive_places[:4]), (receive, send), stream)
+        receive_blocks = self._vector(receive)
+        return self._call(_allgatherv, (*self._block(send), *receive_blocks[:4]), (receive, send), stream)
 
     def Gather(self, sendbuf, recvbuf, root=0, *, stream=None):
         """As MPI.Comm.Gather, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        return self._call(_gather, (*self._block(send), *self._block(receive, self._ranks()), root),
+        return self._call(_gather, (*self._block(send), *self._block(receive, self._block_count()), root),
                           (send, receive), stream)
 
     def Gatherv(self, sendbuf, recvbuf, root=0, *, stream=None):
         """As MPI.Comm.Gatherv, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        receive_places = self._vector(receive)
-        return self._call(_gatherv, (*self._block(send), *receive_places[:4], root), (send, receive), stream)
+        receive_blocks = self._vector(receive)
+        return self._call(_gatherv, (*self._block(send), *receive_blocks[:4], root), (send, receive), stream)
 
     def Scatter(self, sendbuf, recvbuf, root=0, *, stream=None):
         """As MPI.Comm.Scatter, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        return self._call(_scatter, (*self._block(send, self._ranks()), *self._block(receive), root),
+        return self._call(_scatter, (*self._block(send, self._block_count()), *self._block(receive), root),
                           (receive, send), stream)
 
     def Scatterv(self, sendbuf, recvbuf, root=0, *, stream=None):
         """As MPI.Comm.Scatterv, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        send_places = self._vector(send)
-        return self._call(_scatterv, (*send_places[:4], *self._block(receive), root), (receive, send), stream)
+        send_blocks = self._vector(send)
+        return self._call(_scatterv, (*send_blocks[:4], *self._block(receive), root), (receive, send), stream)
 
     def Alltoall(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Comm.Alltoall, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        ranks = self._ranks()
+        ranks = self._block_count()
         return self._call(_alltoall, (*self._block(send, ranks), *self._block(receive, ranks)), (receive, send), stream)
 
     def Alltoallv(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Comm.Alltoallv, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        send_places, receive_places = self._vector(send), self._vector(receive)
-        return self._call(_alltoallv, (*send_places[:4], *receive_places[:4]), (receive, send), stream)
+        send_blocks, receive_blocks = self._vector(send), self._vector(receive)
+        return self._call(_alltoallv, (*send_blocks[:4], *receive_blocks[:4]), (receive, send), stream)
 
     def Alltoallw(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Comm.Alltoallw, in the order of the stream.
@@ -252,16 +252,16 @@ class Queued:
         Buffers are [array, counts, displacements in bytes, types].
         """
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        ranks = self._ranks()
+        ranks = self._block_count()
         return self._call(_alltoallw, (*self._typed(send, ranks), *self._typed(receive, ranks)), (receive, send),
                           stream)
 
     @staticmethod
-    def _typed(message, blocks, kind=ctypes.c_int):
+    def _typed(message, blocks, c_type=ctypes.c_int):
         """Returns the address, counts, displacements and types of a message whose blocks have different types.
 
-        kind: the C type of the displacements. Raises ValueError unless there are a count, a displacement and a type for
-        every block.
+        c_type: the C type of the displacements. Raises ValueError unless there are a count, a displacement and a type
+        for every block.
 
         The last three values are arrays, not addresses: they live as long as the caller keeps the result. In place they
         are None, since MPI does not read them.
@@ -271,10 +271,11 @@ class Queued:
         if message.counts is None or message.displs is None:
             raise ValueError("the call needs [array, counts, displacements in bytes, types]")
         counts = integers(message.counts, blocks, "counts")
-        displs = integers(message.displs, blocks, "displacements", kind)
+        displs = integers(message.displs, blocks, "displacements", c_type)
         if not isinstance(message.type, (list, tuple)) or len(message.type) != blocks:
             raise ValueError(f"the call needs a list of {blocks} types")
-        return message.address, counts, displs, (ctypes.c_void_p * blocks)(*(handle(one) for one in message.type))
+        types = (ctypes.c_void_p * blocks)(*(handle(datatype) for datatype in message.type))
+        return message.address, counts, displs, types
 
     # Neighbourhood collectives, on communicators with a topology. A rank that sends nothing, or receives nothing, has
     # no blocks on that side. MPI then does not read the count, and `or 1` only avoids a division by 0 in Message.count.
@@ -282,29 +283,29 @@ class Queued:
     def Neighbor_allgather(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Topocomm.Neighbor_allgather, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        ins = self._edges()[1]
-        return self._call(_neighbor_allgather, (*self._block(send), *self._block(receive, ins or 1)), (receive, send),
-                          stream)
+        in_degree = self._edges()[1]
+        return self._call(_neighbor_allgather, (*self._block(send), *self._block(receive, in_degree or 1)),
+                          (receive, send), stream)
 
     def Neighbor_allgatherv(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Topocomm.Neighbor_allgatherv, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        receive_places = self._vector(receive, self._edges()[1])
-        return self._call(_neighbor_allgatherv, (*self._block(send), *receive_places[:4]), (receive, send), stream)
+        receive_blocks = self._vector(receive, self._edges()[1])
+        return self._call(_neighbor_allgatherv, (*self._block(send), *receive_blocks[:4]), (receive, send), stream)
 
     def Neighbor_alltoall(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Topocomm.Neighbor_alltoall, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        outs, ins = self._edges()
-        return self._call(_neighbor_alltoall, (*self._block(send, outs or 1), *self._block(receive, ins or 1)),
-                          (receive, send), stream)
+        out_degree, in_degree = self._edges()
+        arguments = (*self._block(send, out_degree or 1), *self._block(receive, in_degree or 1))
+        return self._call(_neighbor_alltoall, arguments, (receive, send), stream)
 
     def Neighbor_alltoallv(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Topocomm.Neighbor_alltoallv, in the order of the stream."""
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        outs, ins = self._edges()
-        send_places, receive_places = self._vector(send, outs), self._vector(receive, ins)
-        return self._call(_neighbor_alltoallv, (*send_places[:4], *receive_places[:4]), (receive, send), stream)
+        out_degree, in_degree = self._edges()
+        send_blocks, receive_blocks = self._vector(send, out_degree), self._vector(receive, in_degree)
+        return self._call(_neighbor_alltoallv, (*send_blocks[:4], *receive_blocks[:4]), (receive, send), stream)
 
     def Neighbor_alltoallw(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Topocomm.Neighbor_alltoallw, in the order of the stream.
@@ -312,8 +313,8 @@ class Queued:
         Buffers are [array, counts, displacements in bytes, types].
         """
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        outs, ins = self._edges()
-        sides = (*self._typed(send, outs, ctypes.c_ssize_t), *self._typed(receive, ins, ctypes.c_ssize_t))
+        out_degree, in_degree = self._edges()
+        sides = (*self._typed(send, out_degree, ctypes.c_ssize_t), *self._typed(receive, in_degree, ctypes.c_ssize_t))
         return self._call(_neighbor_alltoallw, sides, (receive, send), stream)
 
     # Persistent requests: `comm.Allreduce_init(...)` takes the arguments of `comm.Allreduce`, without the stream.
@@ -360,10 +361,10 @@ class Queued:
         _get_async_error(handle(self.comm), ctypes.addressof(code), ctypes.addressof(text), len(text))
         return code.value, text.value.decode()
 
-    def _counter(self, what):
-        """Returns a counter of the communicator. what: QUEUED or WAITED."""
+    def _counter(self, counter):
+        """Returns the value of a counter of the communicator. counter: QUEUED or WAITED."""
         value = ctypes.c_longlong()
-        _query(handle(self.comm), what, ctypes.addressof(value))
+        _query(handle(self.comm), counter, ctypes.addressof(value))
         return value.value
 
     def Get_queued(self):

@@ -26,15 +26,15 @@ class Request:
     graph, and then call `prepare`, which is collective. mpix_mscclpp_requests.h describes each function. All methods
     raise an MPI.Exception for an error code of the library, and ValueError after the request was freed.
 
-    make: the C function that makes the request. arguments: its arguments except for the last one, the address of the
-    handle. kept: the buffers. They live at least as long as the request, and the attach functions use them to find the
-    stream if the caller names none.
+    init: the C function that makes the request. arguments: its arguments except for the last one, the address of the
+    handle. buffers: the objects that own the memory of the call. They live at least as long as the request. The attach
+    functions use them to find the stream if the caller names none.
     """
 
-    def __init__(self, make, arguments, kept):
+    def __init__(self, init, arguments, buffers):
         self._pointer = ctypes.c_void_p()
-        self._kept = kept
-        make(*arguments, ctypes.addressof(self._pointer))
+        self._buffers = buffers
+        init(*arguments, ctypes.addressof(self._pointer))
 
     @property
     def ptr(self):
@@ -50,11 +50,11 @@ class Request:
 
     def attach_stream(self, stream=None):
         """Attaches the request to a stream: each start makes the call in the order of this stream."""
-        _attach_stream(self.ptr, address_of(stream, self._kept))
+        _attach_stream(self.ptr, address_of(stream, self._buffers))
 
     def attach_kernels(self, stream=None):
         """Attaches the request to kernels: kernels in this stream release the executions that are started."""
-        _attach_kernels(self.ptr, address_of(stream, self._kept))
+        _attach_kernels(self.ptr, address_of(stream, self._buffers))
 
     def attach_graph(self, graph):
         """Attaches the request to a graph: each start adds a node to it.
@@ -115,4 +115,4 @@ class Request:
         """Frees the request, which then no longer keeps its buffers alive. Collective if kernels release it."""
         self.ptr  # raises if it has been freed
         _free(ctypes.addressof(self._pointer))
-        self._kept = []
+        self._buffers = []

@@ -31,12 +31,12 @@ class HostStream:
             raise ValueError("the stream has been destroyed")
         return self._pointer.value
 
-    def keep(self, *things):
+    def keep(self, *objects):
         """Keeps objects alive until synchronize() or destroy(), which wait for all work in the stream.
 
         While the stream is captured, the graph keeps the objects alive until it is destroyed.
         """
-        (self._kept if self._graph is None else self._graph.kept).extend(things)
+        (self._kept if self._graph is None else self._graph.kept).extend(objects)
 
     def launch(self, callable_):
         """Queues a function without arguments in the stream, like a kernel of the application. It must not raise."""
@@ -96,15 +96,15 @@ class Graph:
             self.kept.clear()
 
 
-def address_of(stream, things):
+def address_of(stream, buffers):
     """Returns the address of a stream of any framework.
 
-    If `stream` is None, it is the current stream of the framework of the first buffer on a GPU among `things`. An
+    If `stream` is None, it is the current stream of the framework of the first one of `buffers` that is on a GPU. An
     integer is already an address, except for True and False, which Python treats as integers. Raises TypeError for an
     object that is no stream.
     """
     if stream is None:
-        return _current(things)
+        return _current_stream(buffers)
     if isinstance(stream, int) and not isinstance(stream, bool):
         return stream
     protocol = getattr(stream, "__cuda_stream__", None)
@@ -119,16 +119,16 @@ def address_of(stream, things):
                     "__cuda_stream__, an address, or a HostStream")
 
 
-def _current(things):
+def _current_stream(buffers):
     """Returns the address of the current stream of the framework that owns the first buffer on a GPU.
 
     The frameworks are PyTorch and CuPy. Arrays of CuPy are always on a GPU. If neither of them owns a buffer on a GPU,
     returns 0, the default stream.
     """
-    for thing in things:
-        framework = type(thing).__module__.partition(".")[0]
-        if framework == "torch" and thing.is_cuda:
-            return sys.modules["torch"].cuda.current_stream(thing.device).cuda_stream
+    for buffer in buffers:
+        framework = type(buffer).__module__.partition(".")[0]
+        if framework == "torch" and buffer.is_cuda:
+            return sys.modules["torch"].cuda.current_stream(buffer.device).cuda_stream
         if framework == "cupy":
             return sys.modules["cupy"].cuda.get_current_stream().ptr
     return 0

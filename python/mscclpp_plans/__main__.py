@@ -13,7 +13,7 @@ ALGORITHMS = [*programs.FLAT, *programs.NODES, "defaults"]
 
 
 def algorithm(text):
-    """Checks an argument for argparse: it has to be the name of an algorithm, or of a file with a program."""
+    """Checks an argument for argparse, and returns it: the name of an algorithm, or of a file with a program."""
     if not text.endswith(".py") and text not in ALGORITHMS:
         raise argparse.ArgumentTypeError(f"'{text}' is not allowed; use a file whose name ends in .py, or one of "
                                          + ", ".join(ALGORITHMS))

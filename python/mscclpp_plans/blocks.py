@@ -62,12 +62,13 @@ class _Clock:
         self.blocks, self.ports = choice.blocks * choice.instances, _count_ports(steps, choice)
         # When ranks can begin: without packets they first receive signals that their peers have begun.
         self.begin = 0 if choice.packets else LATENCY + 4 * OPERATION
-        self.free, self.work = {}, collections.Counter()  # by agent or port: when it is free again, how long it works
-        self.first = {}  # by agent: when its first step began
-        # By step: when it ended for its block, when its data were there, and which block did it.
+        self.free_at = {}  # by agent or port: when it is free again
+        self.busy_us = collections.Counter()  # by agent or port: how long it works in all
+        self.first_start = {}  # by agent: when its first step began
+        # By step: when it ended for its block, when its data arrived, and which block carried it out.
         self.ended, self.arrived, self.block = {}, {}, {}
-        self.told = {other for step in steps for other, why in step.before.items()
-                     if other.rank != step.rank and not (choice.packets and why == "RAW")}  # steps that signal
+        self.signalling = {other for step in steps for other, reason in step.before.items()
+                     if other.rank != step.rank and not (choice.packets and reason == "RAW")}  # steps that signal
 
     def start(self, step, block):
         """Returns when a block could begin a step, and how many of the steps before it the block carries out itself.
@@ -78,9 +79,9 @@ class _Clock:
         """
         # Without packets, a peer behind a port signals through this port that it has begun.
         ready, waits, own_before = PORT + 2 * OPERATION if step.port and self.begin else self.begin, False, 0
-        for other, why in step.before.items():
+        for other, reason in step.before.items():
             if other.rank != step.rank:
-                by_packet = self.choice.packets and why == "RAW"
+                by_packet = self.choice.packets and reason == "RAW"
                 ready = max(ready, self.arrived[other] + (0 if other.port else LATENCY)
                             + (0 if by_packet else 2 * OPERATION))
                 waits = waits or not by_packet
@@ -88,7 +89,8 @@ class _Clock:
                 ready, waits = max(ready, self.ended[other] + 2 * OPERATION), True
             else:
                 ready, own_before = max(ready, self.ended[other]), own_before + 1
-        return max(ready, self.free.get((step.rank, block), self.begin)) + (2 * OPERATION if waits else 0), own_before
+        start = max(ready, self.free_at.get((step.rank, block), self.begin))
+        return start + (2 * OPERATION if waits else 0), own_before
 
     def run(self, step, block, start):
         """Lets a block carry out a step that begins at `start`.
@@ -97,30 +99,30 @@ class _Clock:
         a port one after another, and all ports of a GPU share the rate GPU_PORT.
         """
         busy, far_bytes = durations(step, self.chunk, self.blocks)
-        busy += 2 * OPERATION if step in self.told and not step.port else 0
+        busy += 2 * OPERATION if step in self.signalling and not step.port else 0
         agent = step.rank, block
-        self.first.setdefault(agent, start)
+        self.first_start.setdefault(agent, start)
         self.block[step], self.ended[step], self.arrived[step] = block, start + busy, start + busy
-        self.free[agent] = start + busy
-        self.work[agent] += busy + (2 * OPERATION if step.before else 0)
+        self.free_at[agent] = start + busy
+        self.busy_us[agent] += busy + (2 * OPERATION if step.before else 0)
         if step.port:
             port = agent, step.target.rank
             entry = PORT + far_bytes * self.ports / GPU_PORT
-            self.free[port] = self.arrived[step] = max(start + busy, self.free.get(port, 0)) + entry
-            self.work[port] += entry
+            self.free_at[port] = self.arrived[step] = max(start + busy, self.free_at.get(port, 0)) + entry
+            self.busy_us[port] += entry
 
     def busiest(self):
         """Returns the longest time that a block or a port needs for one turn.
 
         A block begins a turn when it has ended the previous turn, while a port continues without a pause.
         """
-        return max([self.free[agent] - start for agent, start in self.first.items()]
-                   + [work for owner, work in self.work.items() if owner not in self.first], default=0)
+        return max([self.free_at[agent] - start for agent, start in self.first_start.items()]
+                   + [work for owner, work in self.busy_us.items() if owner not in self.first_start], default=0)
 
     def load(self, step, block):
         """Returns how much work a block has so far, together with its port if the step goes through one."""
         port = (step.rank, block), step.target.rank
-        return self.work[step.rank, block] + (self.work[port] if step.port else 0)
+        return self.busy_us[step.rank, block] + (self.busy_us[port] if step.port else 0)
 
 
 def place(steps, choice, chunk, assign=True):

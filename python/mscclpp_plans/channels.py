@@ -20,7 +20,7 @@ class Block:
         self.channels, self.remotes = {}, {}
 
     @staticmethod
-    def _place(tables, kind, number):
+    def _position(tables, kind, number):
         """Returns the position of a number in the block's table of a kind. Appends the number if it is not there yet.
 
         Operations refer to channels and remote buffers by these positions.
@@ -40,7 +40,8 @@ class Block:
 
     def sync(self, name, kind, numbers):
         """Appends a signal, wait, rlxsignal, rlxwait or flush on channels of the rank, of kind "memory" or "port"."""
-        self.op(name, channel_type=kind, channel_ids=[self._place(self.channels, kind, number) for number in numbers])
+        positions = [self._position(self.channels, kind, number) for number in numbers]
+        self.op(name, channel_type=kind, channel_ids=positions)
 
     def move(self, name, src, dst, kind=None, channels=(), **keys):
         """Appends an operation on data. src, dst: lists of operands that local(), remote() and multicast() return.
@@ -51,22 +52,22 @@ class Block:
         if kind:
             keys["channel_type"] = kind
         if channels:
-            keys["channel_ids"] = [self._place(self.channels, kind, number) for number in channels]
+            keys["channel_ids"] = [self._position(self.channels, kind, number) for number in channels]
         self.op(name, src_buff=src, dst_buff=dst, **keys)
 
     def remote(self, kind, rank, buffer, index, size=1):
         """Returns chunks of a peer's buffer as an operand, reached over channels of kind "memory" or "port"."""
         number = self.rank.remote(rank, buffer, kind)
-        return {"buffer_id": self._place(self.remotes, kind, number), "index": index, "size": size}
+        return {"buffer_id": self._position(self.remotes, kind, number), "index": index, "size": size}
 
     def multicast(self, number, index, size=1):
         """Returns chunks of the buffers of all ranks of a switch channel as an operand. number: the channel's number.
         """
-        return {"switch_channel_id": self._place(self.channels, "switch", number), "index": index, "size": size}
+        return {"switch_channel_id": self._position(self.channels, "switch", number), "index": index, "size": size}
 
-    def out(self, position):
-        """Returns the block in the form of the file."""
-        return {"id": position, "ops": self.ops,
+    def to_dict(self, number):
+        """Returns the block, whose number in its rank is `number`, as a dictionary in the form of the file."""
+        return {"id": number, "ops": self.ops,
                 "channels": [{"channel_type": kind, "channel_ids": numbers} for kind, numbers in self.channels.items()],
                 "remote_buffer_refs": [{"access_channel_type": kind, "remote_buffer_ids": numbers}
                                        for kind, numbers in self.remotes.items()]}
@@ -115,8 +116,8 @@ class Rank:
         self.remotes.append({"rank": rank, "type": buffer, "access_channel_types": [kind]})
         return len(self.remotes) - 1
 
-    def out(self):
-        """Returns the rank in the form of the file."""
+    def to_dict(self):
+        """Returns the rank as a dictionary in the form of the file."""
         inputs, outputs, scratch = self.chunks
         channels = [{"channel_type": kind, "connected_to": peers} for kind, peers in self.peers.items()]
         channels += [{"channel_type": "switch", "buffer_type": buffer,
@@ -124,7 +125,7 @@ class Rank:
         return {"id": self.number, "input_chunks": inputs, "output_chunks": outputs, "scratch_chunks": scratch,
                 "channels": channels, "remote_buffers": self.remotes,
                 "semaphores": [{"init_value": value} for value in self.semaphores],
-                "threadblocks": [block.out(i) for i, block in enumerate(self.blocks)]}
+                "threadblocks": [block.to_dict(i) for i, block in enumerate(self.blocks)]}
 
 
 def local(buffer, index, size=1):
@@ -135,4 +136,4 @@ def local(buffer, index, size=1):
 def assemble(name, collective, ranks, protocol="Simple", inplace=False, **keys):
     """Returns the whole plan as a dictionary for json.dump. keys: further keys of the top level of the file."""
     return {"name": name, "collective": collective, "protocol": protocol, "inplace": inplace,
-            "gpus": [rank.out() for rank in ranks], **keys}
+            "gpus": [rank.to_dict() for rank in ranks], **keys}

@@ -11,7 +11,7 @@ class Span(NamedTuple):
     size: int = 1
 
     def places(self):
-        """Returns the place of each chunk: (rank, buffer, index)."""
+        """Returns the place of each chunk of the span: (rank, buffer, index)."""
         return [(self.rank, self.buffer, index) for index in range(self.index, self.index + self.size)]
 
     def __str__(self):
@@ -46,8 +46,8 @@ def link(nodes):
     A node has to come after another one if both touch the same chunk of a rank, and at least one of them writes the
     chunk. `before` contains only the nearest such nodes: the last writer, and the nodes that have read the chunk since
     then. The order of all other nodes follows from these. If there are several reasons, RAW is stored, or else WAW. A
-    node that reads and writes a place is treated only as a writer of the place. The function also sets levels and
-    heights.
+    node that reads and writes a place is treated only as a writer of the place. Also sets the levels and heights of the
+    nodes.
     """
     written, read = {}, {}  # by place: the last node that wrote it, and the nodes that have read it since
     for number, node in enumerate(nodes, 1):
@@ -66,10 +66,10 @@ def link(nodes):
             read.setdefault(place, []).append(node)
         for place in outputs:
             written[place], read[place] = node, []
-    measure(nodes)
+    set_levels(nodes)
 
 
-def measure(nodes):
+def set_levels(nodes):
     """Sets the levels and heights of nodes that link() has linked.
 
     In the list, each node has to come after all nodes that it waits for.
@@ -82,6 +82,6 @@ def measure(nodes):
             other.height = max(other.height, node.height + 1)
 
 
-def order(nodes):
+def sort_by_level(nodes):
     """Returns the nodes sorted by level. Within a level, nodes with a greater height come first."""
     return sorted(nodes, key=lambda node: (node.level, -node.height, node.number))

@@ -1,6 +1,6 @@
 """Makes a plan from a program: runs the passes, and stores the result of each pass as text."""
 from . import blocks, fusion, limits
-from .graph import link, order
+from .graph import link, sort_by_level
 from .steps import lower
 from .sync import Synchronisation
 from .writer import write
@@ -33,29 +33,29 @@ class Compiled:
                 return
         raise ValueError(f"{program.name}: no choice of blocks fits into MSCCL++'s executor; {problems[0]}")
 
-    def _steps(self, packets, whole):
+    def _steps(self, packets, keeps_adjacent):
         """Returns the steps before blocks are chosen, the slots of packets, and the lines of graph and fusion.
 
-        whole: adjacent chunks are kept together. The passes change operations, so they get copies; the original
-        operations are needed again for the next choice. Choices share the steps in the cache, and assign new blocks to
-        them.
+        keeps_adjacent: adjacent chunks are kept together. The passes change operations, so they get copies, and the
+        original operations stay as they are for the next choice. Choices share the steps in the cache, and assign new
+        blocks to them.
 
         At the end the steps are sorted and numbered again: each step comes after the steps for which it waits, and
         blocks carry out their steps in this order.
         """
-        key = packets, whole
+        key = packets, keeps_adjacent
         if key not in self.cache:
             program = self.program
-            operations = (fusion.merge if whole else fusion.split)([operation.alike()
+            operations = (fusion.merge if keeps_adjacent else fusion.split)([operation.alike()
                                                                     for operation in program.operations])
             steps, slots = lower(program, operations, packets)
             link(steps)
             graph_lines = [f"{step.number}  {step}"
-                           + "".join(f"; after {other.number} ({why})" for other, why in step.before.items())
+                           + "".join(f"; after {other.number} ({reason})" for other, reason in step.before.items())
                            for step in steps]
-            most = limits.Limits.ITEMS if program.portable else 1 << 30
-            steps, fusion_lines = fusion.fuse(steps, most)
-            steps = order(steps)
+            max_operands = limits.Limits.ITEMS if program.portable else 1 << 30
+            steps, fusion_lines = fusion.fuse(steps, max_operands)
+            steps = sort_by_level(steps)
             for number, step in enumerate(steps, 1):
                 step.number = number
             self.cache[key] = steps, slots, graph_lines, fusion_lines
@@ -73,7 +73,7 @@ class Compiled:
             if not packets and program.needs_packets:
                 continue
             for choice in blocks.choices(program, chunk, packets):
-                steps = self._steps(packets, self._whole(choice))[0]
+                steps = self._steps(packets, self._keeps_adjacent(choice))[0]
                 time = blocks.estimate(steps, choice, chunk, False)
                 timed.append((time + blocks.BLOCK * choice.blocks * choice.instances, choice))
         timed.sort()
@@ -84,13 +84,13 @@ class Compiled:
         return [choice for _, choice in timed]
 
     @staticmethod
-    def _whole(choice):
+    def _keeps_adjacent(choice):
         """Returns True if a choice divides messages neither into instances nor into turns."""
         return choice.instances == 1 and not choice.turn
 
     def _finish(self, choice):
         """Returns the plan for a choice, and stores the texts of the passes. First assigns blocks to the steps."""
-        steps, slots, self.text["graph"], fusion_lines = self._steps(choice.packets, self._whole(choice))
+        steps, slots, self.text["graph"], fusion_lines = self._steps(choice.packets, self._keeps_adjacent(choice))
         blocks.estimate(steps, choice, self.chunk)
         sync = Synchronisation(self.program, steps, choice)
         plan = write(self.program, steps, slots, choice, sync)

@@ -27,7 +27,10 @@ def allreduce_twophase(ranks, **keys):
 
 
 def allreduce_ring(ranks, **keys):
-    """Chunks travel around the ring once to be combined, and once more so that all ranks get the result."""
+    """Chunks travel around the ring once to be combined, and once more so that all ranks get the result.
+
+    From P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
+    """
     program = Program("allreduce_ring", "allreduce", ranks, chunks=ranks, inplace=True, **keys)
     # A chunk begins at the rank of its number. It is complete at the previous rank, where the second round begins.
     for step in range(1, ranks):
@@ -42,7 +45,10 @@ def allreduce_ring(ranks, **keys):
 
 
 def allreduce_halving(ranks, **keys):
-    """Recursive halving, then recursive doubling, for 2, 4, 8, ... ranks. Raises ValueError for other numbers."""
+    """Recursive halving, then recursive doubling, for 2, 4, 8, ... ranks. Raises ValueError for other numbers.
+
+    From R. Rabenseifner, "Optimization of collective reduction operations", 2004.
+    """
     if ranks & (ranks - 1):
         raise ValueError(f"{ranks} ranks; allowed are powers of 2")
     program = Program("allreduce_halving", "allreduce", ranks, chunks=ranks, inplace=True, **keys)
@@ -115,7 +121,8 @@ def allgather_ring(ranks, **keys):
 def allgather_bruck(ranks, **keys):
     """In each step each rank sends its blocks to another rank, so that all ranks have twice as many blocks.
 
-    The last step only sends the blocks that are still missing, so the algorithm serves any number of ranks.
+    The last step only sends the blocks that are still missing, so the algorithm serves any number of ranks. From
+    J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997.
     """
     program = Program("allgather_bruck", "allgather", ranks, **keys)
     for rank in range(ranks):
@@ -150,8 +157,10 @@ def alltoall_direct(ranks, **keys):
 
 
 def alltoall_twostep(nodes, gpus, **keys):
-    """A block for another node is sent to the GPU of its own node that has the receiver's number, and then to the
-    receiver. So only GPUs with the same number exchange data between nodes.
+    """An all-to-all in two steps. Only GPUs with the same number exchange data between nodes.
+
+    A rank first sends a block for another node to the GPU of its own node that has the receiver's number. That GPU then
+    sends the block to the receiver.
     """
     ranks = nodes * gpus
     program = Program("alltoall_twostep", "alltoall", ranks,
