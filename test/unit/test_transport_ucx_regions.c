@@ -56,7 +56,7 @@ static bool begin_fetch(side_t *sides)
 
     REQUIRE(sides[0].ops->put_signal(sides[0].conn, sides[0].remotes[1], 0, sides[0].regions[1], 0, LENGTH, 1) ==
             MSCCLPP_OK);
-    while (sides[1].conn->placing == 0) {
+    while (sides[1].conn->placing_count == 0) {
         if (__atomic_load_n(&sides[1].tokens[1], __ATOMIC_ACQUIRE) != 0) {
             printf("skipped: a region that goes while bytes are fetched into it: UCX fetches at once here\n");
             settle(sides);
@@ -159,7 +159,7 @@ static void give_up(side_t *sides)
     for (int i = 0; i < 8; ++i) {
         REQUIRE(sides[0].ops->put(sides[0].conn, sides[0].remotes[0], 0, sides[0].regions[1], 0, LENGTH) == MSCCLPP_OK);
     }
-    REQUIRE(sides[0].conn->sending > 0);
+    REQUIRE(sides[0].conn->sending_count > 0);
     side_disconnect(&sides[0]);
 }
 
@@ -299,7 +299,7 @@ static int rkeys_destroyed;
 static void spy_rkey_destroy(ucp_rkey_h rkey)
 {
     for (const mscclpp_conn_t *conn = watched->conns; conn != NULL; conn = conn->next) {
-        CHECK_EQ(conn->sending, 0);
+        CHECK_EQ(conn->sending_count, 0);
     }
     ++rkeys_destroyed;
     real.ucp_rkey_destroy(rkey);
@@ -318,7 +318,7 @@ static void test_remote_goes(void)
     rkeys_destroyed = 0;
     for (int i = 0; i < 2; ++i) {
         REQUIRE(sides[0].ops->put(sides[0].conn, sides[0].remotes[i], 0, sides[0].regions[1], 0, LENGTH) == MSCCLPP_OK);
-        REQUIRE(sides[0].conn->sending > 0);
+        REQUIRE(sides[0].conn->sending_count > 0);
         sides[0].ops->remote_destroy(sides[0].remotes[i]);
         CHECK_EQ(rkeys_destroyed, i);
         if (i == 0) {

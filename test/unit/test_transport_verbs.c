@@ -268,7 +268,7 @@ static void test_good_bye(const char *mode, int rails)
     }
     CHECK_EQ(mock->requests, 0);
     leave(&sides[0]);
-    CHECK(mock->requests == 17 && sides[0].transport->patience > 0);
+    CHECK(mock->requests == 17 && sides[0].transport->patience_seconds > 0);
     UNTIL_OK(sides, ops->signal(sides[1].conn, 0));
     progress(sides);
     CHECK(sides[1].conn->peer_left);
@@ -285,11 +285,11 @@ static void test_silence(const char *mode)
         reset();
         config.verbs_mode = mode;
         open_three(ours, theirs);
-        ours[0].transport->patience = 0.02;
+        ours[0].transport->patience_seconds = 0.02;
         mock->held = true;
         ops->conn_destroy(ours[0].conn);
         ours[0].conn = NULL;
-        CHECK(ours[0].transport->patience <= 0);
+        CHECK(ours[0].transport->patience_seconds <= 0);
         mock->held = silent > 1;
         ops->conn_destroy(ours[1].conn);
         ours[1].conn = NULL;

@@ -59,12 +59,12 @@ static void check_window(bool lent)
     card.handle.token += lent ? 0 : 1; /* some other process */
     REQUIRE(mscclpp_window_open(&params, &kind, 0, &card, sizeof(card), &window) == MSCCLPP_OK);
     CHECK_EQ(window.lent_id != 0, lent);
-    CHECK(mscclpp_window_is_there(&gpu, &window));
+    CHECK(mscclpp_window_has_memory(&gpu, &window));
     other_id = 12345678;
-    CHECK_EQ(mscclpp_window_is_there(&gpu, &window), !lent);
+    CHECK_EQ(mscclpp_window_has_memory(&gpu, &window), !lent);
     other_id = 0;
     gpu.device_free(0, memory);
-    CHECK_EQ(mscclpp_window_is_there(&gpu, &window), !lent);
+    CHECK_EQ(mscclpp_window_has_memory(&gpu, &window), !lent);
     mscclpp_window_close(&window);
     CHECK_EQ(mscclpp_mapping_drain(), 0);
 }

@@ -232,7 +232,7 @@ static void test_depth(void)
         mock->max_depth = limits[i];
         open_pair(sides);
         CHECK_EQ(sides[0].conn->qps[0]->depth, depths[i]);
-        CHECK_EQ(sides[0].conn->qps[0]->max_inline, 128);
+        CHECK_EQ(sides[0].conn->qps[0]->max_inline_bytes, 128);
         for (uint32_t k = 0; k < 1000; ++k) {
             UNTIL_OK(sides, put(&sides[0], k * 200u, 200));
             UNTIL_OK(sides, ops->signal(sides[0].conn, 0));

@@ -153,11 +153,13 @@ static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uin
     return MSCCLPP_OK;
 }
 
+/* Frees the instance. It owns nothing else. */
 static void shm_destroy(mscclpp_transport_t *transport)
 {
     free(transport);
 }
 
+/* Does nothing: no operation is ever in progress. */
 static mscclpp_status_t shm_progress(mscclpp_transport_t *transport)
 {
     (void)transport;
@@ -178,6 +180,7 @@ static mscclpp_status_t shm_conn_create(mscclpp_transport_t *transport, int peer
     return MSCCLPP_OK;
 }
 
+/* Writes the card of this rank's tokens, which is the same for all peers. */
 static mscclpp_status_t shm_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
 {
     memcpy(address, &conn->transport->card, sizeof(conn->transport->card));
@@ -185,7 +188,10 @@ static mscclpp_status_t shm_conn_address(const mscclpp_conn_t *conn, void *addre
     return MSCCLPP_OK;
 }
 
-/* Maps the tokens of the peer, whose address this is; it may have none. A second call is refused after a success. */
+/*
+ * Maps the tokens of the peer whose address this is. A peer without tokens is allowed. After a success, returns
+ * MSCCLPP_ERR_INVALID for a second call.
+ */
 static mscclpp_status_t shm_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_status_t status;
@@ -199,6 +205,7 @@ static mscclpp_status_t shm_conn_connect(mscclpp_conn_t *conn, const void *addre
     return status;
 }
 
+/* Unmaps the peer's tokens, and frees the connection. */
 static void shm_conn_destroy(mscclpp_conn_t *conn)
 {
     if (conn == NULL) {
@@ -208,13 +215,14 @@ static void shm_conn_destroy(mscclpp_conn_t *conn)
     free(conn);
 }
 
+/* Returns MSCCLPP_OK always: copies of the CPU do not fail. */
 static mscclpp_status_t shm_conn_status(const mscclpp_conn_t *conn)
 {
     (void)conn;
     return MSCCLPP_OK;
 }
 
-/* Makes a region of this memory. Memory that is not shared has no key, so peers cannot put into the region. */
+/* Makes a region of this memory. A region of memory that is not shared has no key, so peers cannot put into it. */
 static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -362,7 +370,7 @@ static void give_signal(const mscclpp_conn_t *conn, uint32_t token)
     __atomic_fetch_add((uint64_t *)(void *)conn->tokens.base + token, 1, __ATOMIC_RELEASE);
 }
 
-/* Copies word by word, so that packets, which hold their flag and their data in one word, appear whole. */
+/* Puts at once. Copies word by word, so that packets appear whole: their flag and their data are in one word. */
 static mscclpp_status_t shm_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
                                 uint64_t from, uint64_t length)
 {
@@ -374,6 +382,7 @@ static mscclpp_status_t shm_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return status;
 }
 
+/* Signals a token of the peer at once. Returns MSCCLPP_ERR_INVALID if the peer has no such token. */
 static mscclpp_status_t shm_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     mscclpp_status_t status = check_token(conn, token);
@@ -431,12 +440,14 @@ static mscclpp_status_t shm_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
     return MSCCLPP_OK;
 }
 
+/* Returns true always: a put has ended when it returns. */
 static bool shm_has_left(mscclpp_conn_t *conn)
 {
     (void)conn;
     return true;
 }
 
+/* Returns MSCCLPP_OK always: every ticket has completed when it is given. */
 static mscclpp_status_t shm_test(mscclpp_conn_t *conn, uint64_t ticket)
 {
     (void)conn;

@@ -61,9 +61,9 @@ typedef enum {
 typedef struct {
     const mscclpp_config_t *config;
     const mscclpp_gpu_ops_t *gpu;
-    int device;
-    int rank;
-    int size;
+    int device;        /* number of the GPU that the rank uses */
+    int rank;          /* this rank, in the team */
+    int size;          /* number of ranks of the team */
     bool one_host;     /* all ranks run on one host, as the ranks of imitated nodes do */
     const char *label; /* name of the team, for messages; outlives the instance */
 
@@ -212,10 +212,10 @@ typedef struct {
     mscclpp_status_t (*add)(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value);
 
     /*
-     * `flush` returns a ticket. It completes once all transfers that have begun on the connection have left their
-     * sources and reached the peer's memory. Flushes of other connections do not wait for this. `test` returns
-     * MSCCLPP_OK if the ticket has completed, MSCCLPP_IN_PROGRESS if not, or the connection's error. It may be called
-     * again after MSCCLPP_OK.
+     * `flush` writes a ticket to *ticket_p. The ticket completes once all transfers that have begun on the connection
+     * have left their sources and reached the peer's memory. Flushes of other connections do not wait for this. `test`
+     * returns MSCCLPP_OK if the ticket has completed, MSCCLPP_IN_PROGRESS if not, or the connection's error. It may be
+     * called again after MSCCLPP_OK.
      */
     mscclpp_status_t (*flush)(mscclpp_conn_t *conn, uint64_t *ticket_p);
     mscclpp_status_t (*test)(mscclpp_conn_t *conn, uint64_t ticket);

@@ -23,7 +23,7 @@
 static const mscclpp_window_kind_t address_kind = {UINT64_C(0x6d73636363696361), "cuda_ipc", "an address"};
 static const mscclpp_window_kind_t key_kind = {UINT64_C(0x6d7363636369636b), "cuda_ipc", "a key"};
 
-/* The maximum number of signals of a connection in progress; there are fewer markers. A power of two. */
+/* The maximum number of signals of a connection in progress; fewer markers are in progress. A power of two. */
 #define SLOTS 1024u
 
 /* After this many signals a marker follows, so that their slots become free without a flush. */
@@ -55,7 +55,7 @@ typedef struct {
     uint64_t values[SLOTS]; /* the values that signals in progress copy to tokens */
 } ipc_board_t;
 
-/* One half of a connection. Signals are numbered from 0, markers from 1. `passed_...` count those that have ended. */
+/* One half of a connection. Signals are numbered from 0, markers from 1; `begun_...` and `passed_...` count them. */
 struct mscclpp_conn {
     mscclpp_conn_t *next;
     mscclpp_transport_t *transport;
@@ -63,16 +63,16 @@ struct mscclpp_conn {
     mscclpp_window_t tokens; /* the peer's tokens */
     ipc_counts_t *counts;    /* NULL until connected */
     mscclpp_gpu_stream_t *stream;
-    ipc_board_t *board;             /* the board at the address that the CPU uses */
-    ipc_board_t *device_board;      /* the board at the address that copies use */
-    uint64_t signals;               /* begun */
-    uint64_t passed_signals;        /* ended */
-    uint64_t markers;               /* begun */
-    uint64_t passed_markers;        /* ended */
+    ipc_board_t *board;        /* the board at the address that the CPU uses */
+    ipc_board_t *device_board; /* the board at the address that copies use */
+    uint64_t begun_signals;
+    uint64_t passed_signals;
+    uint64_t begun_markers;
+    uint64_t passed_markers;
     uint64_t signals_before[SLOTS]; /* for each marker in progress: the number of signals that began before it */
     bool has_unmarked_work;         /* puts or signals were begun, or collected in the batch, after the last marker */
     mscclpp_gpu_copy_t batch[BATCH_MAX];
-    unsigned batched; /* number of puts collected in the batch, which are not started yet */
+    unsigned batched_count; /* number of puts collected in the batch, which are not started yet */
     mscclpp_status_t status;
     bool failure_reported; /* progress has returned the connection's failure */
 };
@@ -127,7 +127,7 @@ static mscclpp_status_t make_marker_numbers(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
-/* Makes an instance. MSCCLPP_ERR_NOT_SUPPORTED on the twin, or if the tokens are not in exportable device memory. */
+/* Makes an instance. Returns MSCCLPP_ERR_NOT_SUPPORTED on the twin, and for tokens outside exportable device memory. */
 static mscclpp_status_t ipc_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
 {
@@ -191,7 +191,7 @@ static mscclpp_status_t fail(mscclpp_conn_t *conn, mscclpp_status_t status)
     return conn->status;
 }
 
-/* Reads from the board which markers and signals have ended. Modulo SLOTS is enough: fewer markers are in progress. */
+/* Reads from the board what has ended. A number modulo SLOTS is enough, because fewer markers are in progress. */
 static void update_passed(mscclpp_conn_t *conn)
 {
     const uint64_t last_marker = __atomic_load_n(&conn->board->last_marker, __ATOMIC_ACQUIRE);
@@ -205,7 +205,7 @@ static void update_passed(mscclpp_conn_t *conn)
 /* Breaks the connection if its peer, in this process, has freed the memory. Returns the connection's status. */
 static mscclpp_status_t check_not_freed(mscclpp_conn_t *conn, const mscclpp_window_t *window, const char *memory_name)
 {
-    if (!mscclpp_window_is_there(conn->transport->params.gpu, window)) {
+    if (!mscclpp_window_has_memory(conn->transport->params.gpu, window)) {
         mscclpp_error("%s: rank %d, which is in this process, has freed the %s that this rank still writes to",
                       conn->transport->params.label, conn->peer, memory_name);
         conn->status = MSCCLPP_ERR_INVALID;
@@ -218,9 +218,9 @@ static mscclpp_status_t begin_batch(mscclpp_conn_t *conn)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (conn->batched > 0) {
-        status = conn->transport->params.gpu->copy_batch(conn->stream, conn->batch, conn->batched);
-        conn->batched = 0;
+    if (conn->batched_count > 0) {
+        status = conn->transport->params.gpu->copy_batch(conn->stream, conn->batch, conn->batched_count);
+        conn->batched_count = 0;
     }
     return status == MSCCLPP_OK ? MSCCLPP_OK : fail(conn, status);
 }
@@ -236,10 +236,10 @@ static mscclpp_status_t enqueue(mscclpp_conn_t *conn, void *to, const void *from
     return status == MSCCLPP_OK ? MSCCLPP_OK : fail(conn, status);
 }
 
-/* Appends a marker: a copy that shows when all work before it has ended. MSCCLPP_IN_PROGRESS: no marker is free. */
+/* Appends a copy that shows when all work before it has ended. Returns MSCCLPP_IN_PROGRESS if no marker is free. */
 static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
 {
-    const uint64_t marker = conn->markers + 1;
+    const uint64_t marker = conn->begun_markers + 1;
     mscclpp_status_t status;
 
     if (marker - conn->passed_markers == SLOTS) {
@@ -248,17 +248,17 @@ static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
             return MSCCLPP_IN_PROGRESS;
         }
     }
-    conn->signals_before[marker % SLOTS] = conn->signals;
+    conn->signals_before[marker % SLOTS] = conn->begun_signals;
     status = enqueue(conn, &conn->device_board->last_marker, &conn->transport->marker_numbers[marker % SLOTS],
                      sizeof(uint64_t));
     if (status == MSCCLPP_OK) {
-        conn->markers = marker;
+        conn->begun_markers = marker;
         conn->has_unmarked_work = false;
     }
     return status;
 }
 
-/* Starts collected puts, and looks for failures: a failed copy passes no marker, so unfinished streams are asked. */
+/* Starts collected puts. Asks about streams with unfinished markers, because a failed copy passes no marker. */
 static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
 {
     mscclpp_conn_t *conn;
@@ -267,9 +267,9 @@ static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
         if (conn->status == MSCCLPP_OK) {
             (void)begin_batch(conn);
         }
-        if (conn->status == MSCCLPP_OK && conn->passed_markers != conn->markers) {
+        if (conn->status == MSCCLPP_OK && conn->passed_markers != conn->begun_markers) {
             update_passed(conn);
-            if (conn->passed_markers != conn->markers) {
+            if (conn->passed_markers != conn->begun_markers) {
                 const mscclpp_status_t status = transport->params.gpu->stream_query(conn->stream);
                 if (status < 0) {
                     (void)fail(conn, status);
@@ -398,7 +398,7 @@ static mscclpp_status_t ipc_conn_status(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
-/* Creates a region of any memory. Memory that cannot be exported gets no key, so peers cannot put into it. */
+/* Creates a region of any memory. If the memory cannot be exported, the region has no key, and peers cannot put. */
 static mscclpp_status_t ipc_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -420,7 +420,7 @@ static mscclpp_status_t ipc_region_create(mscclpp_transport_t *transport, void *
     return MSCCLPP_OK;
 }
 
-/* Returns MSCCLPP_ERR_NOT_SUPPORTED for memory that cannot be exported, which can only be a source of puts. */
+/* Writes the key for peers. Returns MSCCLPP_ERR_NOT_SUPPORTED for memory that cannot be exported. */
 static mscclpp_status_t ipc_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     mscclpp_window_card_t card;
@@ -490,11 +490,11 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     if (length > 0) {
         status = check_not_freed(conn, &remote->window, "region");
         if (status == MSCCLPP_OK) {
-            conn->batch[conn->batched++] =
+            conn->batch[conn->batched_count++] =
                 (mscclpp_gpu_copy_t){.to = remote->window.base + to, .from = region->address + from, .size = length};
             conn->has_unmarked_work = true;
             /* Lent memory exists now but may be freed later, so a put into it is started at once. */
-            if (conn->batched == BATCH_MAX || remote->window.lent_id != 0) {
+            if (conn->batched_count == BATCH_MAX || remote->window.lent_id != 0) {
                 status = begin_batch(conn);
             }
         }
@@ -502,7 +502,7 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return status;
 }
 
-/* Copies the count of the token's signals, one higher than before, into it. MSCCLPP_IN_PROGRESS: no slot is free. */
+/* Copies to the token its count of signals, now 1 higher. Returns MSCCLPP_IN_PROGRESS if no slot is free. */
 static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     mscclpp_status_t status = conn->status;
@@ -516,9 +516,9 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
                       conn->peer, (unsigned long long)(conn->tokens.length / sizeof(uint64_t)));
         return MSCCLPP_ERR_INVALID;
     }
-    if (conn->signals - conn->passed_signals == SLOTS) {
+    if (conn->begun_signals - conn->passed_signals == SLOTS) {
         update_passed(conn);
-        if (conn->signals - conn->passed_signals == SLOTS) {
+        if (conn->begun_signals - conn->passed_signals == SLOTS) {
             /* The slots become free once the stream passes a marker behind their signals. */
             status = conn->has_unmarked_work ? append_marker(conn) : MSCCLPP_OK;
             return status < 0 ? status : MSCCLPP_IN_PROGRESS;
@@ -528,7 +528,7 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    slot = conn->signals % SLOTS;
+    slot = conn->begun_signals % SLOTS;
     conn->board->values[slot] = conn->counts->signals_sent[token] + 1;
     status = enqueue(conn, conn->tokens.base + token * sizeof(uint64_t), &conn->device_board->values[slot],
                      sizeof(uint64_t));
@@ -536,10 +536,10 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
         return status;
     }
     ++conn->counts->signals_sent[token];
-    ++conn->signals;
+    ++conn->begun_signals;
     conn->has_unmarked_work = true;
-    if (conn->signals % SIGNALS_PER_MARKER == 0) {
-        status = append_marker(conn); /* if it cannot, the signal that finds no free slot does */
+    if (conn->begun_signals % SIGNALS_PER_MARKER == 0) {
+        status = append_marker(conn); /* if no marker is free now, the next signal without a free slot appends it */
     }
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
@@ -551,7 +551,7 @@ static mscclpp_status_t ipc_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* Appends a marker after all work begun so far; its number is the ticket. MSCCLPP_IN_PROGRESS: no marker is free. */
+/* The ticket is the number of a marker after all work so far. Returns MSCCLPP_IN_PROGRESS if no marker is free. */
 static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     mscclpp_status_t status = conn->status;
@@ -560,7 +560,7 @@ static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
         status = append_marker(conn);
     }
     if (status == MSCCLPP_OK) {
-        *ticket_p = conn->markers;
+        *ticket_p = conn->begun_markers;
     }
     return status;
 }

@@ -41,14 +41,14 @@ mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, c
     mscclpp_status_t status;
 
     if (length != sizeof(card)) {
-        mscclpp_error("%s: %s of %zu bytes from rank %d; transport %s sends %zu", params->label, kind->what, length,
-                      peer, kind->transport, sizeof(card));
+        mscclpp_error("%s: %s of %zu bytes from rank %d; transport %s sends %zu", params->label, kind->description,
+                      length, peer, kind->transport, sizeof(card));
         return MSCCLPP_ERR_INVALID;
     }
     memcpy(&card, bytes, sizeof(card));
     if (card.magic != kind->magic || card.rank != peer ||
         !mscclpp_fits(card.handle.offset, card.length, card.handle.length)) {
-        mscclpp_error("%s: what came from rank %d is not %s of transport %s", params->label, peer, kind->what,
+        mscclpp_error("%s: what came from rank %d is not %s of transport %s", params->label, peer, kind->description,
                       kind->transport);
         return MSCCLPP_ERR_INVALID;
     }

@@ -13,9 +13,9 @@
 
 /* A kind of cards: cards of tokens, or cards of regions. A card of another kind cannot be opened. */
 typedef struct {
-    uint64_t magic;        /* first field of every card of this kind */
-    const char *transport; /* name of the transport, for messages */
-    const char *what;      /* "an address" or "a key", for messages */
+    uint64_t magic;          /* first field of every card of this kind */
+    const char *transport;   /* name of the transport, for messages */
+    const char *description; /* "an address" or "a key", for messages */
 } mscclpp_window_kind_t;
 
 /* A card: the description of memory, which is sent as plain bytes. */
@@ -53,15 +53,15 @@ mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *param
 mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                      int peer, const void *bytes, size_t length, mscclpp_window_t *window_p);
 
-/* Asks the runtime whether lent memory still exists. Only mscclpp_window_is_there calls it. */
+/* Asks the runtime whether lent memory still exists. Only mscclpp_window_has_memory calls it. */
 bool mscclpp_window_query_lent(const mscclpp_gpu_ops_t *gpu, const mscclpp_window_t *window);
 
 /*
- * Tells whether the peer's memory still exists. Returns false if the memory is lent and its owner has freed it, and
- * true otherwise. A copy to freed memory may kill the process, because the runtime may treat an address that it no
- * longer knows as a host address. The call is cheap if the peer is another process.
+ * Returns true if the peer's memory still exists, and false if the memory is lent and its owner has freed it. A copy to
+ * freed memory may kill the process, because the runtime may treat an address that it no longer knows as a host
+ * address. The call is cheap if the peer is another process.
  */
-static inline bool mscclpp_window_is_there(const mscclpp_gpu_ops_t *gpu, const mscclpp_window_t *window)
+static inline bool mscclpp_window_has_memory(const mscclpp_gpu_ops_t *gpu, const mscclpp_window_t *window)
 {
     return window->lent_id == 0 || mscclpp_window_query_lent(gpu, window);
 }

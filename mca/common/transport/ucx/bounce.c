@@ -1,16 +1,17 @@
 /*
  * The sending half of messages whose bytes the peer's CPU puts in place.
  *
- * Each message of a put has a place in the sender's bounce memory, which holds its bytes if they come from device
- * memory. The receiver's bounce memory has the same place for them, from where they are copied to their target, unless
- * they can go there directly. Both sides free the place once the receiver has acknowledged the message. So one count at
- * the sender bounds the memory on both sides.
+ * Each message of a put has a piece of the sender's bounce memory. The piece holds the bytes of the message if they
+ * come from device memory. The receiver has a piece at the same offset of its landing memory. There the bytes wait for
+ * their copy to the target, unless they can go to the target directly. Both sides free their piece once the receiver
+ * has acknowledged the message. So one count at the sender bounds the memory on both sides.
  */
 #include <string.h>
 
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
+/* Returns the entry of message `number`, which later messages use again. */
 static ucx_message_t *message_at(mscclpp_conn_t *conn, uint64_t number)
 {
     return &conn->messages[number % UCX_MESSAGES_MAX];
@@ -122,13 +123,13 @@ void mscclpp_transport_ucx_note_copied_out(mscclpp_transport_t *transport)
 
 /*
  * Returns the entry of the next message. Returns NULL if too many messages await their acknowledgement, or if UCX still
- * reads the header of the one that had this place before.
+ * reads the header of the message that had this entry before.
  */
 static ucx_message_t *next_message(mscclpp_conn_t *conn)
 {
     ucx_message_t *message = message_at(conn, conn->packed);
 
-    return conn->packed - conn->acked < UCX_MESSAGES_MAX && !message->sending ? message : NULL;
+    return conn->packed - conn->acked < UCX_MESSAGES_MAX && !message->is_sending ? message : NULL;
 }
 
 /*
@@ -189,7 +190,7 @@ static size_t next_length(const mscclpp_conn_t *conn, const ucx_op_t *op, bool i
 
 /*
  * Turns a put into messages, each for a piece of the bounce memory. Data in device memory is copied to that piece. UCX
- * sends other data directly from its place, but the peer's bounce memory must still have room for it.
+ * sends other data directly from the source, but the peer's bounce memory must still have room for it.
  *
  * A piece is rounded up to UCX_RING_ALIGN. The size of the memory is a multiple of that, so a piece never extends past
  * its end. Returns false if some bytes are left, because there is no room now or because the connection broke.
@@ -227,7 +228,7 @@ static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
     return true;
 }
 
-/* A put becomes as many messages as it needs, any other operation one without data. */
+/* A put becomes as many messages as it needs. Any other operation becomes one message without data. */
 bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     ucx_message_t *message;
@@ -254,9 +255,9 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
     ucx_message_t *message = user_data;
     mscclpp_conn_t *conn = message->conn;
 
-    message->sending = false;
-    --conn->sending;
-    --conn->outstanding;
+    message->is_sending = false;
+    --conn->sending_count;
+    --conn->outstanding_count;
     if (status != UCS_OK) {
         mscclpp_transport_ucx_lose(conn, status);
     }
@@ -264,16 +265,16 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
 }
 
 /*
- * Notes that UCX has sent a note. The next note of this kind can be sent now, because both use the same memory. If
- * sending has failed, the peer is lost.
+ * Ends the sending of a note. Now the next note of this kind can be sent, which uses the same memory. If sending has
+ * failed, the peer is lost.
  */
 static void on_note_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_note_t *note = user_data;
     mscclpp_conn_t *conn = note->conn;
 
-    note->sending = false;
-    --conn->outstanding;
+    note->is_sending = false;
+    --conn->outstanding_count;
     if (status != UCS_OK) {
         mscclpp_transport_ucx_lose(conn, status);
     }
@@ -296,13 +297,13 @@ static bool send_by_ucx(mscclpp_conn_t *conn, const ucx_header_t *header, const 
                                        .memory_type = UCS_MEMORY_TYPE_HOST};
     ucs_status_ptr_t request;
 
-    ++conn->outstanding;
+    ++conn->outstanding_count;
     request =
         conn->transport->ucx.ucp_am_send_nbx(conn->ep, UCX_MESSAGE_ID, header, sizeof(*header), data, length, &param);
     if (request != NULL && !UCS_PTR_IS_ERR(request)) {
         return true;
     }
-    --conn->outstanding;
+    --conn->outstanding_count;
     if (UCS_PTR_IS_ERR(request)) {
         mscclpp_transport_ucx_lose(conn, UCS_PTR_STATUS(request));
     }
@@ -320,11 +321,11 @@ void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
         size_t length = message->header.kind == UCX_PUT ? message->header.value : 0;
 
         ++conn->sent;
-        message->sending = true;
-        ++conn->sending;
+        message->is_sending = true;
+        ++conn->sending_count;
         if (!send_by_ucx(conn, &message->header, message->data, length, on_sent, message)) {
-            message->sending = false;
-            --conn->sending;
+            message->is_sending = false;
+            --conn->sending_count;
         }
     }
 }
@@ -333,7 +334,7 @@ bool mscclpp_transport_ucx_send_note(mscclpp_conn_t *conn, ucx_kind_t kind)
 {
     ucx_note_t *note = &conn->notes[kind - UCX_ACK];
 
-    if (!conn->connected || conn->lost_at != 0 || note->sending) {
+    if (!conn->connected || conn->lost_at != 0 || note->is_sending) {
         return false;
     }
     memset(note, 0, sizeof(*note));
@@ -342,9 +343,9 @@ bool mscclpp_transport_ucx_send_note(mscclpp_conn_t *conn, ucx_kind_t kind)
     note->header.conn = conn->peer_address.conn;
     note->header.kind = (uint32_t)kind;
     note->header.sequence = conn->executed;
-    note->sending = true;
+    note->is_sending = true;
     if (!send_by_ucx(conn, &note->header, NULL, 0, on_note_sent, note)) {
-        note->sending = false;
+        note->is_sending = false;
     }
     return true;
 }

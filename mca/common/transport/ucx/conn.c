@@ -65,8 +65,10 @@ mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transpor
     return MSCCLPP_OK;
 }
 
-/* Returns true if a connection to this peer is in use. Then the peer must not reuse an endpoint for a new one. */
-static bool is_busy(const mscclpp_transport_t *transport, int peer)
+/*
+ * Returns true if a connection to this peer is in use. Then the peer must not reuse an endpoint for a new connection.
+ */
+static bool has_conn_in_use(const mscclpp_transport_t *transport, int peer)
 {
     const mscclpp_conn_t *conn = transport->conns;
 
@@ -90,7 +92,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
                                 .token_count = transport->params.token_count,
                                 .ring_size = conn->landing_size,
                                 .forced_closes = transport->forced_closes,
-                                .busy = is_busy(transport, conn->peer),
+                                .has_conn_in_use = has_conn_in_use(transport, conn->peer),
                                 .registers_host = transport->registers_host,
                                 .device_regions = transport->device_regions,
                                 .worker_length = (uint32_t)transport->address_length};
@@ -104,11 +106,11 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
 }
 
 /*
- * Checks a peer's address. The address comes from another process. Its head has been copied to conn->peer_address, and
- * `length` is the length of the whole address. The length is checked first, because the head is incomplete if the
- * address is too short.
+ * Returns true if a peer's address is valid; otherwise logs an error. The address comes from another process. Its head
+ * has been copied to conn->peer_address, and `length` is the length of the whole address. The length is checked first,
+ * because the head is incomplete if the address is too short.
  */
-static bool is_sound(const mscclpp_conn_t *conn, size_t length)
+static bool is_valid_address(const mscclpp_conn_t *conn, size_t length)
 {
     const mscclpp_transport_t *transport = conn->transport;
 
@@ -148,7 +150,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const 
         return MSCCLPP_ERR_INVALID;
     }
     memcpy(&conn->peer_address, address, length < sizeof(conn->peer_address) ? length : sizeof(conn->peer_address));
-    if (!is_sound(conn, length)) {
+    if (!is_valid_address(conn, length)) {
         return MSCCLPP_ERR_INVALID;
     }
     conn->ring_size =
@@ -181,15 +183,15 @@ static void judge_loss(mscclpp_conn_t *conn)
     char reason[160];
 
     if (conn->peer_left && conn->op_begin == conn->op_end) {
-        if (!conn->told_left) {
+        if (!conn->has_logged_leave) {
             mscclpp_debug("%s: rank %d has closed its ucx connection", conn->transport->params.label, conn->peer);
         }
-        conn->told_left = true;
+        conn->has_logged_leave = true;
         return;
     }
     if (conn->op_begin != conn->op_end || mscclpp_now() - conn->lost_at > UCX_GRACE_SECONDS) {
         snprintf(reason, sizeof(reason), "UCX has lost the peer: %s",
-                 conn->transport->ucx.ucs_status_string(conn->lost_why));
+                 conn->transport->ucx.ucs_status_string(conn->loss_status));
         mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, reason);
     }
 }
@@ -207,7 +209,7 @@ void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport)
     mscclpp_transport_ucx_clean_up_endpoints(transport);
     while (*link != NULL) {
         mscclpp_conn_t *conn = *link;
-        if (conn->destroyed && conn->outstanding == 0) {
+        if (conn->destroyed && conn->outstanding_count == 0) {
             *link = conn->next;
             free_conn(conn);
             continue;
@@ -218,8 +220,8 @@ void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport)
         if (!conn->destroyed && conn->peer_left && conn->acked < conn->packed) {
             mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, "the peer has closed it with puts or signals under way");
         }
-        if (conn->must_tell && mscclpp_transport_ucx_send_note(conn, UCX_FAILURE)) {
-            conn->must_tell = false;
+        if (conn->must_tell_peer && mscclpp_transport_ucx_send_note(conn, UCX_FAILURE)) {
+            conn->must_tell_peer = false;
         }
         link = &conn->next;
     }
@@ -229,24 +231,25 @@ void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport)
 static bool conn_uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region)
 {
     for (int i = 0; i < UCX_MESSAGES_MAX; ++i) {
-        if ((conn->messages[i].sending && conn->messages[i].region == region) || conn->arrivals[i].region == region) {
+        if ((conn->messages[i].is_sending && conn->messages[i].region == region) ||
+            conn->arrivals[i].region == region) {
             return true;
         }
     }
     for (int i = 0; i < UCX_OPS_MAX; ++i) {
-        if (conn->ops[i].sending && conn->ops[i].region == region) {
+        if (conn->ops[i].is_sending && conn->ops[i].region == region) {
             return true;
         }
     }
     return false;
 }
 
-/* Returns true if UCX may still access the region, also for destroyed connections, of which it may hold requests. */
+/* Returns true if UCX may still access the region. UCX may hold requests of destroyed connections, too. */
 static bool is_used(const mscclpp_region_t *region)
 {
     const mscclpp_conn_t *conn = region->transport->conns;
 
-    while (conn != NULL && (conn->outstanding == 0 || !conn_uses(conn, region))) {
+    while (conn != NULL && (conn->outstanding_count == 0 || !conn_uses(conn, region))) {
         conn = conn->next;
     }
     return conn != NULL;
@@ -254,7 +257,7 @@ static bool is_used(const mscclpp_region_t *region)
 
 /*
  * Waits until no connection uses the region. The caller has removed the region's number, so messages that arrive
- * meanwhile do not find the region. Returns false if some still use it after UCX_RELEASE_SECONDS.
+ * meanwhile do not find the region. Returns false if some connection still uses the region after UCX_RELEASE_SECONDS.
  */
 static bool await_unused(const mscclpp_region_t *region)
 {
@@ -276,8 +279,8 @@ static bool await_unused(const mscclpp_region_t *region)
 static void break_by_force(mscclpp_conn_t *conn)
 {
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, "a region was destroyed with a put from or to it under way");
-    if (conn->must_tell && mscclpp_transport_ucx_send_note(conn, UCX_FAILURE)) {
-        conn->must_tell = false;
+    if (conn->must_tell_peer && mscclpp_transport_ucx_send_note(conn, UCX_FAILURE)) {
+        conn->must_tell_peer = false;
     }
     conn->connected = false;
     mscclpp_transport_ucx_endpoint_release(conn, true);
@@ -351,10 +354,10 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
      * does not cancel operations on the endpoint, this may take longer than the wait. That is safe, because destroying
      * a region waits again.
      */
-    by_force = conn->lost_at != 0 || conn->op_begin != conn->op_end || conn->placing != 0;
+    by_force = conn->lost_at != 0 || conn->op_begin != conn->op_end || conn->placing_count != 0;
     mscclpp_transport_ucx_endpoint_release(conn, by_force);
     deadline = mscclpp_now() + UCX_RELEASE_SECONDS;
-    while (by_force && conn->outstanding > 0 && !transport->stranded && mscclpp_now() < deadline) {
+    while (by_force && conn->outstanding_count > 0 && !transport->stranded && mscclpp_now() < deadline) {
         (void)mscclpp_transport_ucx_progress_worker(transport);
     }
 }

@@ -20,28 +20,28 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
     ucx_endpoint_t *endpoint = arg;
 
     (void)ep;
-    endpoint->lost = true;
+    endpoint->is_lost = true;
     if (endpoint->conn != NULL) {
         mscclpp_transport_ucx_lose(endpoint->conn, status);
     }
 }
 
-/* Opens an endpoint to its peer. If the endpoint is `unwatched`, UCX is not asked to report the loss of the peer. */
+/* Opens an endpoint to its peer. If the endpoint is `is_unwatched`, UCX is not asked to report the loss of the peer. */
 static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint)
 {
     const ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                      (endpoint->unwatched ? 0 : UCP_EP_PARAM_FIELD_ERR_HANDLER),
+                      (endpoint->is_unwatched ? 0 : UCP_EP_PARAM_FIELD_ERR_HANDLER),
         .address = (const ucp_address_t *)endpoint->address,
-        .err_mode = endpoint->unwatched ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER,
+        .err_mode = endpoint->is_unwatched ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER,
         .err_handler = {.cb = on_failure, .arg = endpoint}};
 
     return transport->ucx.ucp_ep_create(transport->worker, &params, &endpoint->ep);
 }
 
 /*
- * Watches the peer's process, if it is visible on this machine. Returns true if its end will be noticed. May be called
- * again.
+ * Watches the peer's process, if it is visible on this machine. Returns true if its end will be noticed. Does no more
+ * if the process is watched already.
  */
 static bool start_watching(mscclpp_conn_t *conn)
 {
@@ -53,6 +53,7 @@ static bool start_watching(mscclpp_conn_t *conn)
     return conn->pidfd >= 0;
 }
 
+/* Stops watching the peer's process, if it is watched. */
 static void stop_watching(mscclpp_conn_t *conn)
 {
     if (conn->pidfd >= 0) {
@@ -67,9 +68,9 @@ static void stop_watching(mscclpp_conn_t *conn)
  */
 static ucx_endpoint_t *find_reusable(const mscclpp_conn_t *conn, const void *address, size_t length)
 {
-    ucx_endpoint_t *endpoint = conn->peer_address.busy != 0 ? NULL : conn->transport->endpoints;
+    ucx_endpoint_t *endpoint = conn->peer_address.has_conn_in_use != 0 ? NULL : conn->transport->endpoints;
 
-    while (endpoint != NULL && (endpoint->conn != NULL || endpoint->lost || endpoint->is_closing ||
+    while (endpoint != NULL && (endpoint->conn != NULL || endpoint->is_lost || endpoint->is_closing ||
                                 endpoint->peer_forced_closes != conn->peer_address.forced_closes ||
                                 endpoint->length != length || memcmp(endpoint->address, address, length) != 0)) {
         endpoint = endpoint->next;
@@ -98,11 +99,11 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const 
          * UCX reports lost peers only if its transport does, and shared memory does not. If asked to report them, UCX
          * would send traffic within this host over sockets. So the peer's process is watched here where possible.
          */
-        endpoint->unwatched = is_near;
+        endpoint->is_unwatched = is_near;
         status = open_endpoint(transport, endpoint);
         if (status != UCS_OK) {
             /* UCX may be able to open it only in the other way. */
-            endpoint->unwatched = !is_near;
+            endpoint->is_unwatched = !is_near;
             status = open_endpoint(transport, endpoint);
         }
         if (status != UCS_OK) {
@@ -119,8 +120,8 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const 
     endpoint->conn = conn;
     conn->endpoint = endpoint;
     conn->ep = endpoint->ep;
-    transport->has_unwatched = transport->has_unwatched || endpoint->unwatched;
-    if (!endpoint->unwatched) {
+    transport->has_unwatched = transport->has_unwatched || endpoint->is_unwatched;
+    if (!endpoint->is_unwatched) {
         stop_watching(conn);
     } else if (!start_watching(conn)) {
         mscclpp_info("%s: the death of rank %d would not be noticed", transport->params.label, conn->peer);
@@ -136,7 +137,7 @@ static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpo
 {
     /* Without reports of lost peers UCX cannot close by force. */
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                       .flags = by_force && !endpoint->unwatched ? UCP_EP_CLOSE_FLAG_FORCE : 0};
+                                       .flags = by_force && !endpoint->is_unwatched ? UCP_EP_CLOSE_FLAG_FORCE : 0};
 
     if (endpoint->is_closing || transport->stranded) {
         return;
@@ -160,7 +161,7 @@ void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
         return;
     }
     conn->endpoint->conn = NULL;
-    if (by_force || conn->endpoint->lost) {
+    if (by_force || conn->endpoint->is_lost) {
         close_endpoint(conn->transport, conn->endpoint, true);
     }
     conn->endpoint = NULL;
@@ -182,7 +183,7 @@ static void check_processes(mscclpp_transport_t *transport)
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         struct pollfd process_end = {.fd = conn->pidfd, .events = POLLIN};
         if (conn->pidfd >= 0 && conn->lost_at == 0 && poll(&process_end, 1, 0) > 0) {
-            conn->endpoint->lost = true;
+            conn->endpoint->is_lost = true;
             mscclpp_transport_ucx_lose(conn, UCS_ERR_CONNECTION_RESET);
         }
     }
@@ -197,7 +198,7 @@ void mscclpp_transport_ucx_clean_up_endpoints(mscclpp_transport_t *transport)
     }
     while (*link != NULL) {
         ucx_endpoint_t *endpoint = *link;
-        if (endpoint->lost && endpoint->conn == NULL) {
+        if (endpoint->is_lost && endpoint->conn == NULL) {
             close_endpoint(transport, endpoint, true);
         }
         if (endpoint->close_request != NULL &&
@@ -232,7 +233,7 @@ static void drain(mscclpp_transport_t *transport)
 
     for (ucx_endpoint_t *endpoint = transport->endpoints; endpoint != NULL; endpoint = endpoint->next) {
         ucs_status_ptr_t request = NULL;
-        if (!endpoint->lost && !endpoint->is_closing) {
+        if (!endpoint->is_lost && !endpoint->is_closing) {
             request = transport->ucx.ucp_ep_flush_nbx(endpoint->ep, &param);
         }
         if (request == NULL || UCS_PTR_IS_ERR(request)) {

@@ -5,7 +5,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-#define SIZE_AT_FIRST 16 /* entries of a table */
+#define INITIAL_SIZE 16 /* entries of a table */
 
 /*
  * The lower half of a number is the index in the table. The upper half counts the numbers that have been assigned,
@@ -19,7 +19,7 @@ uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
         ++index;
     }
     if (index == table->size) {
-        size_t size = table->size == 0 ? SIZE_AT_FIRST : 2 * table->size;
+        size_t size = table->size == 0 ? INITIAL_SIZE : 2 * table->size;
         ucx_entry_t *entries = realloc(table->entries, size * sizeof(*entries));
         if (entries == NULL) {
             return 0;

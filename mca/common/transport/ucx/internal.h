@@ -51,17 +51,17 @@ typedef struct {
 
 /* The first bytes of a connection's address. The worker's address follows. */
 typedef struct {
-    uint32_t magic;          /* UCX_MAGIC */
-    uint32_t worker_length;  /* length in bytes of the worker's address */
-    uint64_t conn;           /* number of the sender's half */
-    uint64_t pids;           /* id of the namespace of process ids that contains `pid`; 0 if unknown */
-    int64_t pid;             /* process id of the sender */
-    uint64_t token_count;    /* number of the sender's tokens */
-    uint64_t ring_size;      /* bytes of bounce memory that the sender wants for each direction */
-    uint32_t forced_closes;  /* number of endpoints that the sender's instance has closed by force */
-    uint32_t busy;           /* not 0: another connection from this instance to the reader is in use */
-    uint32_t registers_host; /* not 0: the sender registers host memory with UCX */
-    uint32_t device_regions; /* number of the sender's regions in device memory */
+    uint32_t magic;           /* UCX_MAGIC */
+    uint32_t worker_length;   /* length in bytes of the worker's address */
+    uint64_t conn;            /* number of the sender's half */
+    uint64_t pids;            /* id of the namespace of process ids that contains `pid`; 0 if unknown */
+    int64_t pid;              /* process id of the sender */
+    uint64_t token_count;     /* number of the sender's tokens */
+    uint64_t ring_size;       /* bytes of bounce memory that the sender wants for each direction */
+    uint32_t forced_closes;   /* number of endpoints that the sender's instance has closed by force */
+    uint32_t has_conn_in_use; /* not 0: another connection from this instance to the reader is in use */
+    uint32_t registers_host;  /* not 0: the sender registers host memory with UCX */
+    uint32_t device_regions;  /* number of the sender's regions in device memory */
 } ucx_address_t;
 
 /* The first bytes of a region's key. UCX's remote key follows. */
@@ -109,7 +109,7 @@ typedef struct {
     mscclpp_conn_t *conn;
     ucx_kind_t kind; /* UCX_PUT, UCX_SIGNAL or UCX_ADD */
     bool by_message; /* the peer's CPU executes it; otherwise it is a direct put by UCX */
-    bool sending;    /* a direct put whose source UCX still holds */
+    bool is_sending; /* a direct put whose source UCX still holds */
     mscclpp_remote_t *remote;
     mscclpp_region_t *region;
     uint64_t to;           /* offset in the peer's region; in a signal: number of the token */
@@ -121,14 +121,14 @@ typedef struct {
     uint64_t message_end;  /* one past its last message; it ends when all messages before are acknowledged */
 } ucx_op_t;
 
-/* A message that the peer has not acknowledged yet. UCX reads its header while `sending`. */
+/* A message that the peer has not acknowledged yet. UCX reads its header while `is_sending` is set. */
 typedef struct {
     mscclpp_conn_t *conn;
     ucx_header_t header;
     const char *data;         /* the bytes of a put; NULL: there are none */
     mscclpp_region_t *region; /* the region of the data; NULL: the data is in the bounce memory, or there is none */
     uint64_t ring_end;        /* end of the bounce memory that is used up to this message */
-    bool sending;
+    bool is_sending;
 } ucx_message_t;
 
 /* A message that has arrived and has not been executed. */
@@ -139,7 +139,7 @@ typedef struct {
     bool has_header;          /* the message's header has arrived */
     bool has_data;            /* all data of the message, if any, has arrived */
     bool is_placed;           /* the data went directly to its target, not to the bounce memory */
-    bool copying;             /* a signal that waits until the bytes of its put are copied from the bounce memory */
+    bool is_copying;          /* a signal that waits until the bytes of its put are copied from the bounce memory */
 } ucx_arrival_t;
 
 /* The progress of an add to device memory. A value stays after its copy has ended, until the next step. */
@@ -153,7 +153,7 @@ enum {
 typedef struct {
     mscclpp_conn_t *conn;
     ucx_header_t header;
-    bool sending;
+    bool is_sending;
 } ucx_note_t;
 
 /*
@@ -168,8 +168,8 @@ typedef struct ucx_endpoint {
     struct ucx_endpoint *next;
     mscclpp_conn_t *conn;           /* NULL: the endpoint is free */
     ucp_ep_h ep;                    /* NULL: closed, or being closed */
-    bool unwatched;                 /* UCX does not report the loss of the peer */
-    bool lost;                      /* the peer is gone: UCX has reported it, or its process has ended */
+    bool is_unwatched;              /* UCX does not report the loss of the peer */
+    bool is_lost;                   /* the peer is gone: UCX has reported it, or its process has ended */
     uint32_t peer_forced_closes;    /* `forced_closes` of the peer's address when the endpoint was last taken */
     bool is_closing;                /* the endpoint is being closed, or is closed */
     ucs_status_ptr_t close_request; /* request that closes the endpoint; NULL: none, or it has ended */
@@ -185,20 +185,20 @@ struct mscclpp_conn {
     bool destroyed; /* destroyed by its user; kept until UCX has released it */
     bool connected;
 
-    mscclpp_status_t status; /* MSCCLPP_OK, or the reason why the connection no longer works */
-    bool failure_reported;   /* progress has returned `status` */
-    bool peer_left;          /* the peer has said good-bye */
-    bool told_left;          /* its leave has been logged */
-    bool must_tell;          /* the peer has yet to be told that the connection broke */
-    double lost_at;          /* when UCX lost the peer; 0: it has not lost it */
-    ucs_status_t lost_why;   /* UCX's reason for the loss */
+    mscclpp_status_t status;  /* MSCCLPP_OK, or the reason why the connection no longer works */
+    bool failure_reported;    /* progress has returned `status` */
+    bool peer_left;           /* the peer has said good-bye, and sends nothing more */
+    bool has_logged_leave;    /* the log says that the peer has left */
+    bool must_tell_peer;      /* the peer has yet to be told that the connection broke */
+    double lost_at;           /* when UCX lost the peer; 0: it has not lost it */
+    ucs_status_t loss_status; /* the status with which UCX reported the loss */
 
     ucx_endpoint_t *endpoint;   /* NULL: not connected, or destroyed */
     ucp_ep_h ep;                /* UCX's handle of the endpoint; NULL if there is none */
     int pidfd;                  /* a file descriptor that reports the end of the peer's process, or -1 */
-    unsigned outstanding;       /* number of UCX requests that refer to this connection when they end */
-    unsigned sending;           /* the puts and messages to the peer among them, except notes */
-    unsigned placing;           /* the receptions into regions among them */
+    unsigned outstanding_count; /* number of UCX requests that refer to this connection when they end */
+    unsigned sending_count;     /* number of the puts and messages to the peer among them, without notes */
+    unsigned placing_count;     /* number of the receptions into regions among them */
     ucx_address_t peer_address; /* address of the peer's half; valid once connected */
 
     /*
@@ -308,7 +308,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn);
  * Stores that the peer is lost, after UCX has reported a failure. Clean-up breaks the connection later, unless a
  * good-bye of the peer, which may still arrive, explains the loss.
  */
-void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t why);
+void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t loss_status);
 
 /*
  * Breaks the connection permanently and logs one line with the reason. If the peer is lost (MSCCLPP_ERR_PEER), stores

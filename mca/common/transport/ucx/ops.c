@@ -5,6 +5,7 @@
 
 #include "mca/common/base/log.h"
 
+/* Returns the entry of operation `number`, which later operations use again. */
 static ucx_op_t *op_at(mscclpp_conn_t *conn, uint64_t number)
 {
     return &conn->ops[number % UCX_OPS_MAX];
@@ -15,7 +16,7 @@ static void end_request(void *request, ucs_status_t status, void *user_data)
 {
     mscclpp_conn_t *conn = user_data;
 
-    --conn->outstanding;
+    --conn->outstanding_count;
     if (status != UCS_OK) {
         mscclpp_transport_ucx_lose(conn, status);
     }
@@ -30,8 +31,8 @@ static void on_put(void *request, ucs_status_t status, void *user_data)
 {
     ucx_op_t *op = user_data;
 
-    op->sending = false;
-    --op->conn->sending;
+    op->is_sending = false;
+    --op->conn->sending_count;
     end_request(request, status, op->conn);
 }
 
@@ -49,20 +50,20 @@ static void on_flushed(void *request, ucs_status_t status, void *user_data)
 
 /*
  * Handles what a call of UCX that takes a callback has returned. NULL: done at once, and the callback is not called. An
- * error: the peer is lost. The caller has counted the request in conn->outstanding before the call, since the callback
- * may run within it.
+ * error: the peer is lost. The caller has counted the request in conn->outstanding_count before the call, since the
+ * callback may run within it.
  */
 static void handle_result(mscclpp_conn_t *conn, ucs_status_ptr_t request)
 {
     if (request == NULL || UCS_PTR_IS_ERR(request)) {
-        --conn->outstanding;
+        --conn->outstanding_count;
     }
     if (UCS_PTR_IS_ERR(request)) {
         mscclpp_transport_ucx_lose(conn, UCS_PTR_STATUS(request));
     }
 }
 
-/* Begins a direct put. UCX writes to the peer's memory. The source is in use while `op->sending` is set. */
+/* Begins a direct put. UCX writes to the peer's memory. The source is in use while `op->is_sending` is set. */
 static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -73,15 +74,15 @@ static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
                                        .memh = op->region->memory};
     ucs_status_ptr_t request;
 
-    op->sending = true;
-    ++conn->outstanding;
-    ++conn->sending;
+    op->is_sending = true;
+    ++conn->outstanding_count;
+    ++conn->sending_count;
     request = conn->transport->ucx.ucp_put_nbx(conn->ep, op->region->address + op->from, op->length,
                                                op->remote->address + op->to, op->remote->rkey, &param);
     /* NULL: done at once, and `on_put` is not called. */
     if (request == NULL || UCS_PTR_IS_ERR(request)) {
-        op->sending = false;
-        --conn->sending;
+        op->is_sending = false;
+        --conn->sending_count;
     }
     handle_result(conn, request);
 }
@@ -99,7 +100,7 @@ static void begin_flush(mscclpp_conn_t *conn)
     ucs_status_ptr_t request;
 
     conn->flushing_end = conn->op_next;
-    ++conn->outstanding;
+    ++conn->outstanding_count;
     request = conn->transport->ucx.ucp_ep_flush_nbx(conn->ep, &param);
     if (request == NULL) {
         conn->flushed_end = conn->flushing_end;
@@ -182,7 +183,7 @@ static void drop_ended_ops(mscclpp_conn_t *conn)
 {
     while (conn->op_begin < conn->op_next) {
         const ucx_op_t *op = op_at(conn, conn->op_begin);
-        if (op->by_message ? conn->acked < op->message_end : op->sending || conn->flushed_end <= conn->op_begin) {
+        if (op->by_message ? conn->acked < op->message_end : op->is_sending || conn->flushed_end <= conn->op_begin) {
             break;
         }
         drop_first_op(conn);
@@ -401,7 +402,7 @@ mscclpp_status_t mscclpp_transport_ucx_flush(mscclpp_conn_t *conn, uint64_t *tic
     return MSCCLPP_OK;
 }
 
-/* A ticket that has completed stays so, even if the connection fails later. Makes no progress by itself. */
+/* A completed ticket stays completed, even if the connection fails later. Makes no progress by itself. */
 mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticket)
 {
     if (conn->op_begin >= ticket) {
@@ -413,7 +414,7 @@ mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticke
 /*
  * It is not enough that UCX has released all messages, because UCX may still keep the end of a message that the
  * socket did not accept. So a flush is begun, which shows that the messages have left. A flush shows nothing about
- * messages whose data the peer fetches; `sending` tells whether UCX still holds such messages.
+ * messages whose data the peer fetches; `sending_count` tells whether UCX still holds such messages.
  */
 bool mscclpp_transport_ucx_has_left(mscclpp_conn_t *conn)
 {
@@ -422,7 +423,7 @@ bool mscclpp_transport_ucx_has_left(mscclpp_conn_t *conn)
     if (conn->op_begin == conn->op_end) {
         return true;
     }
-    if (conn->op_next != conn->op_end || conn->sent != conn->packed || conn->sending != 0) {
+    if (conn->op_next != conn->op_end || conn->sent != conn->packed || conn->sending_count != 0) {
         return false;
     }
     may_flush = conn->flushing_end == 0 && conn->connected && conn->lost_at == 0;

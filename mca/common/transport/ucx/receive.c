@@ -10,8 +10,9 @@
 #include "mca/common/transport/ucx/internal.h"
 #include "mca/common/base/words.h"
 
-#define UCX_TURNS_MAX 4 /* the most rounds of one call of progress: in each, more messages may become executable */
+#define UCX_ROUNDS_MAX 4 /* the most rounds of one call of progress: in each, more messages may become executable */
 
+/* Returns the entry of the peer's message `number`, which later messages use again. */
 static ucx_arrival_t *arrival_at(mscclpp_conn_t *conn, uint64_t number)
 {
     return &conn->arrivals[number % UCX_MESSAGES_MAX];
@@ -32,8 +33,8 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
     ucx_arrival_t *arrival = user_data;
     mscclpp_conn_t *conn = arrival->conn;
 
-    --conn->outstanding;
-    conn->placing -= arrival->is_placed;
+    --conn->outstanding_count;
+    conn->placing_count -= arrival->is_placed;
     arrival->region = NULL;
     if (status == UCS_OK && length != arrival->header.value) {
         reject(conn, "a message does not have the length that it announced");
@@ -72,10 +73,10 @@ static uint64_t written_bytes(const ucx_header_t *header)
 }
 
 /* Returns true if two messages write to some of the same bytes. */
-static bool do_overlap(const ucx_header_t *one, const ucx_header_t *other)
+static bool do_overlap(const ucx_header_t *first, const ucx_header_t *second)
 {
-    return one->region == other->region && one->to < other->to + written_bytes(other) &&
-           other->to < one->to + written_bytes(one);
+    return first->region == second->region && first->to < second->to + written_bytes(second) &&
+           second->to < first->to + written_bytes(first);
 }
 
 /*
@@ -87,7 +88,7 @@ static bool do_overlap(const ucx_header_t *one, const ucx_header_t *other)
  * write elsewhere. The headers of the messages from `executed` to `issued`, whose copies may be in progress, are still
  * stored.
  */
-static char *find_early_place(mscclpp_conn_t *conn, const ucx_header_t *header)
+static char *find_early_target(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
     bool on_device = false;
     uint64_t number;
@@ -121,8 +122,8 @@ static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descr
                                        .memory_type = UCS_MEMORY_TYPE_HOST};
     ucs_status_ptr_t request;
 
-    ++conn->outstanding;
-    conn->placing += arrival->is_placed;
+    ++conn->outstanding_count;
+    conn->placing_count += arrival->is_placed;
     if (arrival->is_placed) {
         arrival->region = mscclpp_transport_ucx_find(&conn->transport->region_ids, arrival->header.region);
     }
@@ -130,8 +131,8 @@ static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descr
     if (request != NULL && !UCS_PTR_IS_ERR(request)) {
         return;
     }
-    --conn->outstanding;
-    conn->placing -= arrival->is_placed;
+    --conn->outstanding_count;
+    conn->placing_count -= arrival->is_placed;
     arrival->region = NULL;
     if (request == NULL) {
         arrival->has_data = true;
@@ -151,7 +152,7 @@ static void accept_message(mscclpp_conn_t *conn, const ucx_header_t *header, voi
                            bool is_announced)
 {
     ucx_arrival_t *arrival = arrival_at(conn, header->sequence);
-    char *place = NULL;
+    char *early_target = NULL;
 
     if (conn->status != MSCCLPP_OK) {
         return;
@@ -170,22 +171,24 @@ static void accept_message(mscclpp_conn_t *conn, const ucx_header_t *header, voi
      * appear in parts.
      */
     if (length > 0 && (!is_announced || header->may_tear != 0)) {
-        place = find_early_place(conn, header);
+        early_target = find_early_target(conn, header);
     }
-    if (conn->status != MSCCLPP_OK || (length > 0 && place == NULL && !mscclpp_transport_ucx_ensure_landing(conn))) {
+    if (conn->status != MSCCLPP_OK ||
+        (length > 0 && early_target == NULL && !mscclpp_transport_ucx_ensure_landing(conn))) {
         return;
     }
     arrival->conn = conn;
     arrival->header = *header;
     arrival->has_header = true;
     arrival->has_data = false;
-    arrival->is_placed = place != NULL;
-    arrival->copying = false;
+    arrival->is_placed = early_target != NULL;
+    arrival->is_copying = false;
     if (is_announced) {
-        fetch_data(conn, arrival, data, length, place != NULL ? place : conn->landing + header->ring_offset);
+        fetch_data(conn, arrival, data, length,
+                   early_target != NULL ? early_target : conn->landing + header->ring_offset);
     } else {
-        if (place != NULL) {
-            mscclpp_copy_words(place, data, length);
+        if (early_target != NULL) {
+            mscclpp_copy_words(early_target, data, length);
         } else if (length > 0) {
             memcpy(conn->landing + header->ring_offset, data, length);
         }
@@ -194,8 +197,8 @@ static void accept_message(mscclpp_conn_t *conn, const ucx_header_t *header, voi
 }
 
 /*
- * Takes an acknowledgement. All messages before `number` have been executed, so their room is free again. The entry of
- * the last of them has not been used again yet, and tells how far the bounce memory is free.
+ * Takes an acknowledgement. All messages before `number` have been executed, so their entries and their bounce memory
+ * are free again. The entry of the last of these messages has not been used again yet, so its `ring_end` is valid.
  */
 static void on_acknowledgement(mscclpp_conn_t *conn, uint64_t number)
 {
@@ -209,38 +212,39 @@ static void on_acknowledgement(mscclpp_conn_t *conn, uint64_t number)
 
 /*
  * UCX calls this function for each message. Messages for connections that no longer exist are dropped, because peers
- * may still send some while this side destroys its half. The result is always UCS_OK, by which UCX releases the data
- * unless a fetch of it has begun.
+ * may still send messages while this side destroys its half. The result is always UCS_OK, by which UCX releases the
+ * data unless a fetch of it has begun.
  */
 ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, size_t header_length, void *data,
                                               size_t length, const ucp_am_recv_param_t *param)
 {
     mscclpp_transport_t *transport = arg;
     mscclpp_conn_t *conn;
-    ucx_header_t copy;
+    ucx_header_t message_header;
 
-    if (header_length != sizeof(copy)) {
+    if (header_length != sizeof(message_header)) {
         mscclpp_debug("%s: a ucx message with a header of %zu bytes is not ours", transport->params.label,
                       header_length);
         return UCS_OK;
     }
-    memcpy(&copy, header, sizeof(copy));
-    conn = copy.magic == UCX_MAGIC ? mscclpp_transport_ucx_find(&transport->conn_ids, copy.conn) : NULL;
+    memcpy(&message_header, header, sizeof(message_header));
+    conn = message_header.magic == UCX_MAGIC ? mscclpp_transport_ucx_find(&transport->conn_ids, message_header.conn)
+                                             : NULL;
     if (conn == NULL) {
         mscclpp_debug("%s: a ucx message for a connection that is gone", transport->params.label);
         return UCS_OK;
     }
-    switch (copy.kind) {
+    switch (message_header.kind) {
     case UCX_PUT:
     case UCX_SIGNAL:
     case UCX_ADD:
-        accept_message(conn, &copy, data, length, (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
+        accept_message(conn, &message_header, data, length, (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
         break;
     case UCX_ACK:
-        on_acknowledgement(conn, copy.sequence);
+        on_acknowledgement(conn, message_header.sequence);
         break;
     case UCX_BYE:
-        on_acknowledgement(conn, copy.sequence);
+        on_acknowledgement(conn, message_header.sequence);
         conn->peer_left = true;
         break;
     case UCX_FAILURE:
@@ -290,7 +294,7 @@ static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
                                            header->value)) {
         return false;
     } else {
-        arrival->copying = header->signal != 0;
+        arrival->is_copying = header->signal != 0;
     }
     conn->issued_bytes += header->value;
     return true;
@@ -396,7 +400,7 @@ static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
  */
 static bool execute_conn(mscclpp_conn_t *conn)
 {
-    bool progressed = false;
+    bool has_progressed = false;
 
     while (conn->status == MSCCLPP_OK && arrival_at(conn, conn->issued)->has_data) {
         ucx_arrival_t *arrival = arrival_at(conn, conn->issued);
@@ -408,10 +412,10 @@ static bool execute_conn(mscclpp_conn_t *conn)
             is_done = execute_put(conn, arrival);
             if (is_done && header->signal != 0) {
                 reduce_to_signal(header);
-                progressed = true;
+                has_progressed = true;
                 continue;
             }
-        } else if (conn->issued != conn->executed || arrival->copying) {
+        } else if (conn->issued != conn->executed || arrival->is_copying) {
             is_done = false; /* earlier data is still being copied, and must be visible before the sum */
         } else {
             is_done = header->kind == UCX_ADD ? execute_add(conn, header) : execute_signal(conn, header);
@@ -423,12 +427,12 @@ static bool execute_conn(mscclpp_conn_t *conn)
             break;
         }
         end_turn(conn);
-        progressed = true;
+        has_progressed = true;
         if (was_adding) {
             break; /* gives other connections their turn to add */
         }
     }
-    return progressed;
+    return has_progressed;
 }
 
 /*
@@ -438,18 +442,18 @@ static bool execute_conn(mscclpp_conn_t *conn)
  */
 static bool note_copied_in(mscclpp_transport_t *transport)
 {
-    bool progressed = false;
+    bool has_progressed = false;
 
     if (!mscclpp_transport_ucx_test_batch(transport, &transport->in)) {
         return false;
     }
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
-        progressed = progressed || conn->executed != conn->issued || conn->add_stage != UCX_ADD_NONE;
+        has_progressed = has_progressed || conn->executed != conn->issued || conn->add_stage != UCX_ADD_NONE;
         conn->executed = conn->issued;
-        arrival_at(conn, conn->issued)->copying = false;
+        arrival_at(conn, conn->issued)->is_copying = false;
         conn->issued_bytes = 0;
     }
-    return progressed;
+    return has_progressed;
 }
 
 /*
@@ -458,12 +462,12 @@ static bool note_copied_in(mscclpp_transport_t *transport)
  */
 void mscclpp_transport_ucx_execute(mscclpp_transport_t *transport)
 {
-    bool progressed = true;
+    bool has_progressed = true;
 
-    for (int turn = 0; turn < UCX_TURNS_MAX && progressed; ++turn) {
-        progressed = note_copied_in(transport);
+    for (int round = 0; round < UCX_ROUNDS_MAX && has_progressed; ++round) {
+        has_progressed = note_copied_in(transport);
         for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
-            progressed = (!conn->destroyed && execute_conn(conn)) || progressed;
+            has_progressed = (!conn->destroyed && execute_conn(conn)) || has_progressed;
         }
     }
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {

@@ -34,20 +34,20 @@ void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, c
         conn->transport->adding_conn = NULL;
     }
     if (!conn->destroyed) {
-        char text[256];
+        char log_line[256];
 
-        /* If the peer caused the failure, it knows or is gone. */
-        conn->must_tell = status != MSCCLPP_ERR_PEER;
-        (void)snprintf(text, sizeof(text), "%s: the ucx connection to rank %d is broken: %s",
+        /* A peer that caused the failure knows of it, or is gone. */
+        conn->must_tell_peer = status != MSCCLPP_ERR_PEER;
+        (void)snprintf(log_line, sizeof(log_line), "%s: the ucx connection to rank %d is broken: %s",
                        conn->transport->params.label, conn->peer, reason);
-        mscclpp_note_loss(conn->must_tell ? NULL : conn->transport->params.loss, conn->peer, text);
+        mscclpp_note_loss(conn->must_tell_peer ? NULL : conn->transport->params.loss, conn->peer, log_line);
     }
 }
 
-void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t why)
+void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t loss_status)
 {
     if (conn->lost_at == 0) {
         conn->lost_at = mscclpp_now();
-        conn->lost_why = why;
+        conn->loss_status = loss_status;
     }
 }

@@ -8,8 +8,8 @@
 #define SLOTS MSCCLPP_VERBS_BOUNCE_SLOTS
 
 /*
- * Breaks the connection on both sides. A peer that is not told would wait for an acknowledgement forever. It is told
- * first, because a broken connection sends nothing. With a full queue the peer is not told.
+ * Breaks the connection on both sides. The peer is told first, because a broken connection sends nothing; otherwise the
+ * peer would wait for an acknowledgement forever. With a full queue the peer is not told.
  */
 static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, const char *reason)
 {
@@ -24,8 +24,8 @@ static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, co
 }
 
 /*
- * Allocates and registers slots. Does nothing if the slots exist. Returns false, with nothing allocated and nothing
- * logged, on failure. `slots` is set last, and tells whether there are any.
+ * Allocates and registers slots, unless they exist. Returns false, with nothing allocated and nothing logged, on
+ * failure. `slots->slots` is set last, so it is NULL if there are none.
  */
 static bool ensure_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int access)
 {
@@ -131,7 +131,7 @@ static void begin_slots(mscclpp_conn_t *conn)
     while (bounce->waiting.length > 0 && bounce->begun - bounce->freed < SLOTS && MSCCLPP_OK == conn->status) {
         mscclpp_verbs_sent_t *sent = &bounce->sent[bounce->begun % SLOTS];
         mscclpp_verbs_slot_t *slot = &bounce->out.slots[bounce->begun % SLOTS];
-        uint64_t size = conn->qps[0]->rail->max_message;
+        uint64_t size = conn->qps[0]->rail->max_message_bytes;
 
         size = size < MSCCLPP_VERBS_BOUNCE_BYTES ? size : MSCCLPP_VERBS_BOUNCE_BYTES;
         size = size < bounce->waiting.length ? size : bounce->waiting.length;
@@ -296,17 +296,17 @@ mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_re
 }
 
 /*
- * Handles a control message: a filled slot, an acknowledgement, or the peer's report of a failure. The counts decide
- * which slots are read and sent. So a count that does not fit, and any other message, break the connection. A report of
- * a failure is answered by one, which the peer ignores, because its connection is broken already.
+ * Handles a control message: a filled slot, an acknowledgement, or the peer's report of a failure. A count that does
+ * not fit, and any other message, break the connection, because the counts decide which slots are read and sent. This
+ * rank answers a report of a failure with its own. The peer, whose connection is broken already, ignores the answer.
  */
 void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
-    const uint32_t kind = message & ~MSCCLPP_VERBS_COUNT_MASK;
+    const uint32_t message_kind = message & ~MSCCLPP_VERBS_COUNT_MASK;
     uint64_t newly_acknowledged;
 
-    switch (bounce != NULL ? kind : 0) {
+    switch (bounce != NULL ? message_kind : 0) {
     case MSCCLPP_VERBS_FAILURE:
         fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer could not carry out what it was sent");
         return;
@@ -476,8 +476,8 @@ static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier,
 }
 
 /*
- * Ends the batches of copies first. So the slots that they filled are sent, and the messages that they executed
- * are acknowledged, in the same round.
+ * Ends the batches of copies first, so that the slots they filled are sent, and the messages they executed are
+ * acknowledged, in the same round.
  */
 void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport)
 {

@@ -45,9 +45,8 @@ typedef struct {
     uint64_t length; /* number of bytes of data; 0: an add */
     uint32_t lkey;
     uint32_t rkey;
-    bool to_landing; /* the data goes to the receiver's landing memory */
-    uint64_t
-        freed_by; /* the slot is free once this message is acknowledged (to_landing) or this work request completed */
+    bool to_landing;   /* the data goes to the receiver's landing memory */
+    uint64_t freed_by; /* number of the message (to_landing) or else the work request whose end frees the slot */
 } mscclpp_verbs_sent_t;
 
 /* The progress of an add to bounced memory. A value stays after its copy has ended, until the next step. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define ADDRESS_MAGIC 0x6d737662u /* to be changed together with conn_address_t */
-#define GOOD_BYE_SECONDS 0.01     /* what each good-bye may wait at least; an HCA that answers takes microseconds */
+#define GOOD_BYE_SECONDS 0.01 /* the least time that each good-bye may wait; an HCA that answers takes microseconds */
 
 /* The address of a connection, as it is sent to the peer. */
 typedef struct {
@@ -64,40 +64,40 @@ mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int p
 }
 
 /*
- * Tells the peer that this side leaves, and waits until it has heard that. After the wait the queue pair may be
- * destroyed, because everything that the peer might request again has arrived.
+ * Tells the peer that this side leaves, and waits until the peer's HCA has taken the message. After the wait the queue
+ * pair may be destroyed, because everything that the peer might request again has arrived.
  *
- * Dead peers do not answer. All waits for them together end with the instance's patience. But each good-bye may wait
- * at least GOOD_BYE_SECONDS, so that live peers are told even if dead ones have used up the patience.
+ * Dead peers do not answer. All waits for them together end with the instance's patience (patience_seconds). But each
+ * good-bye may wait at least GOOD_BYE_SECONDS, so that live peers are told even if dead ones have used up the patience.
  */
 static void say_good_bye(mscclpp_conn_t *conn)
 {
     mscclpp_verbs_qp_t *qp = conn->qps[0];
-    const double patience = conn->transport->patience;
-    const double longest_wait = patience > GOOD_BYE_SECONDS ? patience : GOOD_BYE_SECONDS;
+    const double patience_seconds = conn->transport->patience_seconds;
+    const double longest_seconds = patience_seconds > GOOD_BYE_SECONDS ? patience_seconds : GOOD_BYE_SECONDS;
     const double started = mscclpp_now();
-    double waited = 0;
-    uint64_t good_bye = 0; /* number of its work request; 0: not sent yet */
+    double waited_seconds = 0;
+    uint64_t good_bye_request = 0; /* number of the work request; 0: not sent yet */
 
     conn->leaving = true;
     /* Work requests that are only listed never complete, so the good-bye might find no room. */
     mscclpp_verbs_ring_doorbell(qp);
     mscclpp_verbs_poll(qp);
-    while (MSCCLPP_OK == conn->status && !conn->peer_left && waited < longest_wait) {
-        if (0 == good_bye && mscclpp_verbs_free_slots(qp) > 0) {
+    while (MSCCLPP_OK == conn->status && !conn->peer_left && waited_seconds < longest_seconds) {
+        if (0 == good_bye_request && mscclpp_verbs_free_slots(qp) > 0) {
             mscclpp_verbs_send_control(qp, MSCCLPP_VERBS_GOOD_BYE);
             (void)mscclpp_verbs_ask_completion(qp);
             mscclpp_verbs_ring_doorbell(qp);
-            good_bye = qp->posted;
+            good_bye_request = qp->posted;
         }
         mscclpp_verbs_poll(qp);
-        if (0 != good_bye && qp->completed >= good_bye) {
+        if (0 != good_bye_request && qp->completed >= good_bye_request) {
             break;
         }
         (void)sched_yield();
-        waited = mscclpp_now() - started;
+        waited_seconds = mscclpp_now() - started;
     }
-    conn->transport->patience = patience - waited;
+    conn->transport->patience_seconds = patience_seconds - waited_seconds;
 }
 
 /*
@@ -130,24 +130,24 @@ void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
 mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
 {
     const mscclpp_transport_t *transport = conn->transport;
-    conn_address_t bytes;
+    conn_address_t own_address;
 
-    memset(&bytes, 0, sizeof(bytes));
-    bytes.magic = ADDRESS_MAGIC;
-    bytes.rank = transport->params.rank;
-    bytes.atomic = transport->atomic;
-    bytes.rail_count = (uint32_t)conn->qp_count;
-    bytes.token_address = (uintptr_t)transport->params.tokens;
-    bytes.token_count = transport->params.token_count;
+    memset(&own_address, 0, sizeof(own_address));
+    own_address.magic = ADDRESS_MAGIC;
+    own_address.rank = transport->params.rank;
+    own_address.atomic = transport->atomic;
+    own_address.rail_count = (uint32_t)conn->qp_count;
+    own_address.token_address = (uintptr_t)transport->params.tokens;
+    own_address.token_count = transport->params.token_count;
     if (transport->bounces) {
-        bytes.landing = (uintptr_t)conn->bounce->in.slots;
-        bytes.landing_rkey = conn->bounce->in.mr->rkey;
+        own_address.landing = (uintptr_t)conn->bounce->in.slots;
+        own_address.landing_rkey = conn->bounce->in.mr->rkey;
     }
     for (int i = 0; i < conn->qp_count; ++i) {
-        mscclpp_verbs_qp_address(conn->qps[i], &bytes.rails[i]);
+        mscclpp_verbs_qp_address(conn->qps[i], &own_address.rails[i]);
     }
-    memcpy(address, &bytes, sizeof(bytes));
-    *length_p = sizeof(bytes);
+    memcpy(address, &own_address, sizeof(own_address));
+    *length_p = sizeof(own_address);
     return MSCCLPP_OK;
 }
 
@@ -189,43 +189,43 @@ mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *ad
 {
     const char *label = conn->transport->params.label;
     mscclpp_status_t status;
-    conn_address_t bytes;
+    conn_address_t peer_address;
 
-    if (length != sizeof(bytes)) {
+    if (length != sizeof(peer_address)) {
         mscclpp_error("%s: verbs: the address of rank %d has %zu bytes instead of %zu", label, conn->peer, length,
-                      sizeof(bytes));
+                      sizeof(peer_address));
         return MSCCLPP_ERR_INVALID;
     }
-    memcpy(&bytes, address, sizeof(bytes));
-    if (ADDRESS_MAGIC != bytes.magic || bytes.rank != conn->peer || bytes.rail_count < 1 ||
-        bytes.rail_count > MSCCLPP_VERBS_MAX_RAILS || bytes.atomic > 1 || conn->connected) {
+    memcpy(&peer_address, address, sizeof(peer_address));
+    if (ADDRESS_MAGIC != peer_address.magic || peer_address.rank != conn->peer || peer_address.rail_count < 1 ||
+        peer_address.rail_count > MSCCLPP_VERBS_MAX_RAILS || peer_address.atomic > 1 || conn->connected) {
         mscclpp_error("%s: verbs: this is not the address of rank %d, or it is connected already", label, conn->peer);
         return MSCCLPP_ERR_INVALID;
     }
-    status = agree_on_mode(conn, 0 != bytes.atomic);
+    status = agree_on_mode(conn, 0 != peer_address.atomic);
     if (MSCCLPP_OK != status) {
         return status;
     }
-    if (0 != bytes.landing) {
+    if (0 != peer_address.landing) {
         status = mscclpp_verbs_bounce_create(conn, false);
         if (MSCCLPP_OK != status) {
             return status;
         }
-        conn->bounce->peer_in = bytes.landing;
-        conn->bounce->peer_rkey = bytes.landing_rkey;
+        conn->bounce->peer_in = peer_address.landing;
+        conn->bounce->peer_rkey = peer_address.landing_rkey;
     }
     /* Rails that only this side has cannot be used. */
-    while (conn->qp_count > (int)bytes.rail_count) {
+    while (conn->qp_count > (int)peer_address.rail_count) {
         --conn->qp_count;
         mscclpp_verbs_qp_destroy(conn->qps[conn->qp_count]);
         conn->qps[conn->qp_count] = NULL;
     }
-    conn->token_address = bytes.token_address;
-    conn->token_count =
-        bytes.token_count < MSCCLPP_VERBS_TOKEN_LIMIT ? (uint32_t)bytes.token_count : MSCCLPP_VERBS_TOKEN_LIMIT;
-    conn->token_rkey = bytes.rails[0].token_rkey;
+    conn->token_address = peer_address.token_address;
+    conn->token_count = peer_address.token_count < MSCCLPP_VERBS_TOKEN_LIMIT ? (uint32_t)peer_address.token_count
+                                                                             : MSCCLPP_VERBS_TOKEN_LIMIT;
+    conn->token_rkey = peer_address.rails[0].token_rkey;
     for (int i = 0; i < conn->qp_count; ++i) {
-        status = mscclpp_verbs_qp_connect(conn->qps[i], &bytes.rails[i]);
+        status = mscclpp_verbs_qp_connect(conn->qps[i], &peer_address.rails[i]);
         if (MSCCLPP_OK != status) {
             return status;
         }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_MESSAGE (1ull << 30) /* half of what the specification allows, for devices that do not report it */
+#define MAX_MESSAGE_BYTES (1ull << 30) /* half of what the specification allows, for devices that do not report it */
 #define MAX_READS 16 /* the most reads and atomics of a queue pair in progress, even if the HCA allows more */
 #define PKEY_FULL_MEMBER 0x8000
 #define PKEY_PARTITION 0x7fff /* 0: the entry of the table is not in use */
@@ -36,11 +36,11 @@ static bool is_listed(const char *list, const char *name)
 }
 
 /*
- * Returns the rate of a port. The codes of the specification give width and speed. A speed that is not in the table
- * counts as the next lower one in the table; below all of them, a lane counts as 2 Gbit/s. A width that is not in the
- * table counts as one lane.
+ * Returns the rate of a port in Gbit/s. The codes of the specification give width and speed. A speed that is not in the
+ * table counts as the next lower one in the table; below all of them, a lane counts as 2 Gbit/s. A width that is not in
+ * the table counts as one lane.
  */
-static int rate_of(const struct ibv_port_attr *attr)
+static int rate_in_gbit(const struct ibv_port_attr *attr)
 {
     static const int lanes_of_width[] = {[1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2};
     static const struct {
@@ -63,23 +63,23 @@ static int rate_of(const struct ibv_port_attr *attr)
 /*
  * Returns the code of the MTU to use. The parameter is "auto" or a number of bytes. The port's active MTU is the limit.
  */
-static uint8_t mtu_of(const char *text, enum ibv_mtu active)
+static uint8_t choose_mtu(const char *parameter, enum ibv_mtu active_mtu)
 {
     int mtu = IBV_MTU_256;
 
-    if (0 == strcmp(text, "auto")) {
-        return (uint8_t)active;
+    if (0 == strcmp(parameter, "auto")) {
+        return (uint8_t)active_mtu;
     }
     /* Each code means twice the bytes of the code before it. */
-    for (long bytes = strtol(text, NULL, 10); bytes > 256 && mtu < IBV_MTU_4096; bytes /= 2) {
+    for (long bytes = strtol(parameter, NULL, 10); bytes > 256 && mtu < IBV_MTU_4096; bytes /= 2) {
         ++mtu;
     }
-    return (uint8_t)(mtu < (int)active ? mtu : (int)active);
+    return (uint8_t)(mtu < (int)active_mtu ? mtu : (int)active_mtu);
 }
 
 /*
- * Reads the attributes of a port. Returns 0 or an errno. The library's entry point fills in an older, shorter structure
- * than today's header has, so the rest is zeroed.
+ * Reads the attributes of a port. Returns 0 or an errno. Zeroes the attributes first, because the library's entry point
+ * fills in an older and shorter structure than that of today's header.
  */
 static int query_port(mscclpp_transport_t *transport, struct ibv_context *context, int port, struct ibv_port_attr *attr)
 {
@@ -121,13 +121,14 @@ static uint16_t find_pkey(mscclpp_transport_t *transport, struct ibv_context *co
     return 0;
 }
 
+/* Returns the value, raised to 1 or lowered to the limit if it lies outside 1 .. limit. */
 static int clamp_to(int value, int limit)
 {
     return value < 1 ? 1 : value > limit ? limit : value;
 }
 
 /*
- * Opens a port, and fills in its candidate. Leaves out distance and order, which the caller knows. Returns
+ * Opens a port, and fills in its candidate except for distance and order, which the caller sets. Returns
  * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the device cannot be used. Returns
  * MSCCLPP_ERR_INVALID if it lacks the GID that verbs_gid_index names. After a failure, the caller closes what was
  * opened.
@@ -165,14 +166,15 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
     rail->link_layer = port_attr.link_layer;
     rail->grh_required = 0 != (port_attr.flags & IBV_QPF_GRH_REQUIRED);
     rail->pkey_index = find_pkey(transport, rail->context, port, port_attr.pkey_tbl_len);
-    rail->mtu = mtu_of(config->verbs_mtu, port_attr.active_mtu);
+    rail->mtu = choose_mtu(config->verbs_mtu, port_attr.active_mtu);
     rail->has_atomics = IBV_ATOMIC_NONE != device_attr.atomic_cap;
     rail->max_send = clamp_to(device_attr.max_qp_wr, INT_MAX);
     rail->max_cqe = clamp_to(device_attr.max_cqe, INT_MAX);
     rail->max_read_out = clamp_to(device_attr.max_qp_init_rd_atom, MAX_READS);
     rail->max_read_in = clamp_to(device_attr.max_qp_rd_atom, MAX_READS);
-    rail->max_message =
-        0 != port_attr.max_msg_sz && port_attr.max_msg_sz < MAX_MESSAGE ? port_attr.max_msg_sz : MAX_MESSAGE;
+    rail->max_message_bytes = 0 != port_attr.max_msg_sz && port_attr.max_msg_sz < MAX_MESSAGE_BYTES
+                                  ? port_attr.max_msg_sz
+                                  : MAX_MESSAGE_BYTES;
     status = mscclpp_verbs_choose_gid(transport, rail, port_attr.gid_tbl_len, config->verbs_gid_index);
     if (MSCCLPP_OK != status) {
         return status;
@@ -186,7 +188,7 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
     if (rail->context->async_fd >= 0) {
         (void)fcntl(rail->context->async_fd, F_SETFL, fcntl(rail->context->async_fd, F_GETFL) | O_NONBLOCK);
     }
-    candidate->rate = rate_of(&port_attr);
+    candidate->rate = rate_in_gbit(&port_attr);
     return MSCCLPP_OK;
 }
 
@@ -221,19 +223,19 @@ void mscclpp_verbs_close_rails(mscclpp_transport_t *transport)
  */
 static int compare_candidates(const void *first, const void *second)
 {
-    const candidate_t *one = first;
-    const candidate_t *other = second;
+    const candidate_t *left = first;
+    const candidate_t *right = second;
 
-    if (one->distance != other->distance) {
-        return one->distance < other->distance ? -1 : 1;
+    if (left->distance != right->distance) {
+        return left->distance < right->distance ? -1 : 1;
     }
-    if (one->rate != other->rate) {
-        return one->rate > other->rate ? -1 : 1;
+    if (left->rate != right->rate) {
+        return left->rate > right->rate ? -1 : 1;
     }
-    if (one->rail.link_layer != other->rail.link_layer) {
-        return one->rail.link_layer < other->rail.link_layer ? -1 : 1;
+    if (left->rail.link_layer != right->rail.link_layer) {
+        return left->rail.link_layer < right->rail.link_layer ? -1 : 1;
     }
-    return one->order - other->order;
+    return left->order - right->order;
 }
 
 /*

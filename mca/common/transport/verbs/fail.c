@@ -5,7 +5,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/verbs/internal.h"
 
-#define LINE_BYTES 512 /* the most bytes of a message about a failure */
+#define REASON_BYTES 512 /* the most bytes of the reason for a failure, with its terminator */
 
 void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
 {
@@ -22,7 +22,7 @@ void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
 void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
 {
     mscclpp_transport_t *transport = conn->transport;
-    char line[LINE_BYTES], text[LINE_BYTES + 64];
+    char reason[REASON_BYTES], log_line[REASON_BYTES + 64];
     va_list arguments;
 
     if (MSCCLPP_OK != conn->status || conn->peer_left) {
@@ -37,8 +37,8 @@ void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const cha
         transport->unreported_failure = status;
     }
     va_start(arguments, format);
-    (void)vsnprintf(line, sizeof(line), format, arguments);
+    (void)vsnprintf(reason, sizeof(reason), format, arguments);
     va_end(arguments);
-    (void)snprintf(text, sizeof(text), "%s: verbs: %s", transport->params.label, line);
-    mscclpp_note_loss(MSCCLPP_ERR_PEER == status ? transport->params.loss : NULL, conn->peer, text);
+    (void)snprintf(log_line, sizeof(log_line), "%s: verbs: %s", transport->params.label, reason);
+    mscclpp_note_loss(MSCCLPP_ERR_PEER == status ? transport->params.loss : NULL, conn->peer, log_line);
 }

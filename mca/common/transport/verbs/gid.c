@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Returns true if the entry of the table is empty. */
 static bool is_zero(const union ibv_gid *gid)
 {
     return 0 == gid->global.subnet_prefix && 0 == gid->global.interface_id;
 }
 
+/* Returns true if the GID contains an IPv4 address: its form is ::ffff:a.b.c.d. */
 static bool is_ipv4(const union ibv_gid *gid)
 {
     static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -16,14 +18,15 @@ static bool is_ipv4(const union ibv_gid *gid)
     return 0 == memcmp(gid->raw, prefix, sizeof(prefix));
 }
 
+/* Returns true if the GID is valid within its own link only: its prefix is fe80::/10. */
 static bool is_link_local(const union ibv_gid *gid)
 {
     return 0xfe == gid->raw[0] && 0x80 == (gid->raw[1] & 0xc0);
 }
 
-bool mscclpp_verbs_gids_match(const union ibv_gid *one, const union ibv_gid *other)
+bool mscclpp_verbs_gids_match(const union ibv_gid *first, const union ibv_gid *second)
 {
-    return is_ipv4(one) == is_ipv4(other);
+    return is_ipv4(first) == is_ipv4(second);
 }
 
 /*
@@ -32,7 +35,7 @@ bool mscclpp_verbs_gids_match(const union ibv_gid *one, const union ibv_gid *oth
  */
 static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index)
 {
-    char name[IBV_SYSFS_PATH_MAX + 64];
+    char file_name[IBV_SYSFS_PATH_MAX + 64];
     char text[16] = "";
     FILE *file;
 
@@ -42,10 +45,10 @@ static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rai
             return IBV_GID_TYPE_ROCE_V2 == entry.gid_type;
         }
     }
-    /* Libraries without query_gid_ex leave it to sysfs. */
-    snprintf(name, sizeof(name), "%s/ports/%d/gid_attrs/types/%d", rail->context->device->ibdev_path, rail->port,
-             index);
-    file = fopen(name, "re");
+    /* A library without query_gid_ex does not tell the version, but sysfs does. */
+    snprintf(file_name, sizeof(file_name), "%s/ports/%d/gid_attrs/types/%d", rail->context->device->ibdev_path,
+             rail->port, index);
+    file = fopen(file_name, "re");
     if (file == NULL) {
         return false;
     }
@@ -73,7 +76,7 @@ mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclp
                                           int wanted_index)
 {
     union ibv_gid gid;
-    int best = 0;
+    int best_grade = 0;
 
     rail->gid_index = -1;
     if (wanted_index >= 0) {
@@ -102,13 +105,13 @@ mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclp
             continue;
         }
         grade = grade_gid(transport, rail, i, &gid);
-        if (grade > best) {
-            best = grade;
+        if (grade > best_grade) {
+            best_grade = grade;
             rail->gid_index = i;
             rail->gid = gid;
         }
     }
-    if (0 == best) {
+    if (0 == best_grade) {
         mscclpp_info("no verbs on %s port %d: it has no GID; has its network interface an address?", rail->name,
                      rail->port);
         return MSCCLPP_ERR_NOT_SUPPORTED;

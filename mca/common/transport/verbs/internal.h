@@ -22,9 +22,9 @@
  * keeps completions and atomics behind the data even so. It is off by default: two puts into the same bytes with no
  * signal in between could then arrive in either order.
  *
- * Device memory is registered as a dma-buf, or else through the kernel module for its HCAs. If neither works, or if a
- * parameter says so, it is copied through pinned host memory (bounced, verbs/bounce.h). An instance finds out which way
- * works once, when it is made.
+ * Device memory is registered as a dma-buf, or else through the kernel module that gives it to HCAs. If neither works,
+ * or if a parameter says so, it is copied through pinned host memory (bounced, verbs/bounce.h). An instance tries once,
+ * when it is made, which way works.
  *
  * How signals reach tokens:
  * - atomic: FETCH_ADD by the peer's HCA. It is atomic only among operations of one HCA, so rail 0 of a rank serves all
@@ -86,14 +86,14 @@ typedef struct {
     bool grh_required;   /* packets need a global routing header within the subnet, too */
     int gid_index;       /* -1: no global routing */
     union ibv_gid gid;
-    bool has_atomics;          /* the HCA can execute atomics */
-    int max_send;              /* maximum number of work requests of a queue */
-    int max_cqe;               /* maximum number of entries of a completion queue */
-    int max_read_out;          /* maximum number of reads and atomics in progress that a queue pair sends */
-    int max_read_in;           /* maximum number of reads and atomics in progress that a queue pair answers */
-    uint64_t max_message;      /* maximum number of bytes of one work request */
-    struct ibv_mr *token_mr;   /* registration of the tokens, for the peers' signals */
-    struct ibv_mr *scratch_mr; /* registration of `scratch` */
+    bool has_atomics;           /* the HCA can execute atomics */
+    int max_send;               /* maximum number of work requests of a queue */
+    int max_cqe;                /* maximum number of entries of a completion queue */
+    int max_read_out;           /* maximum number of reads and atomics in progress that a queue pair sends */
+    int max_read_in;            /* maximum number of reads and atomics in progress that a queue pair answers */
+    uint64_t max_message_bytes; /* maximum number of bytes of one work request */
+    struct ibv_mr *token_mr;    /* registration of the tokens, for the peers' signals */
+    struct ibv_mr *scratch_mr;  /* registration of `scratch` */
 } mscclpp_verbs_rail_t;
 
 struct mscclpp_transport {
@@ -113,7 +113,7 @@ struct mscclpp_transport {
     int connected[2];                  /* number of connected connections in each mode: [0] no_atomic, [1] atomic */
     unsigned rounds;                   /* number of progress calls */
     double probed_at;                  /* time when the peers were last probed, by mscclpp_now */
-    double patience; /* seconds that all good-byes together may still wait, beyond the minimum of each */
+    double patience_seconds; /* seconds that all good-byes together may still wait, beyond the minimum of each */
     mscclpp_status_t unreported_failure; /* failure of a connection that progress has not returned yet */
 };
 
@@ -147,11 +147,11 @@ typedef struct {
     mscclpp_verbs_rail_t *rail;
     struct ibv_cq *cq; /* used by this queue pair only, so that no completions remain after its destruction */
     struct ibv_qp *qp;
-    uint32_t psn;         /* the first packet sequence number that is sent */
-    uint32_t max_inline;  /* maximum number of bytes that a work request can contain itself */
-    uint32_t depth;       /* number of entries of the send queue */
-    uint64_t posted;      /* number of the last request that was posted or listed */
-    uint64_t last_asking; /* the last request that asked for a completion */
+    uint32_t psn;              /* the first packet sequence number that is sent */
+    uint32_t max_inline_bytes; /* maximum number of bytes that a work request can contain itself */
+    uint32_t depth;            /* number of entries of the send queue */
+    uint64_t posted;           /* number of the last request that was posted or listed */
+    uint64_t last_asking;      /* the last request that asked for a completion */
     uint64_t completed;
     uint64_t last_read; /* the read after the last stripe; when it completes, the stripe is in memory */
     mscclpp_verbs_unposted_t unposted;
@@ -228,7 +228,7 @@ mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclp
                                           int wanted_index);
 
 /* Returns true if packets can be sent between the two addresses: both are IPv4 addresses, or neither is. */
-bool mscclpp_verbs_gids_match(const union ibv_gid *one, const union ibv_gid *other);
+bool mscclpp_verbs_gids_match(const union ibv_gid *first, const union ibv_gid *second);
 
 /*
  * verbs/path.c: returns the number of steps between two devices in the device tree, from their resolved sysfs paths;

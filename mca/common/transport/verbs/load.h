@@ -40,6 +40,7 @@
     X(reg_mr_iova2, ibv_reg_mr_iova2)                                                                                  \
     X(reg_dmabuf_mr, ibv_reg_dmabuf_mr)
 
+/* The functions of a loaded library, each with the type that its header declares. */
 typedef struct {
 #define MSCCLPP_VERBS_FIELD(field_, symbol_) __typeof__(&symbol_) field_;
     MSCCLPP_VERBS_FUNCTIONS(MSCCLPP_VERBS_FIELD)

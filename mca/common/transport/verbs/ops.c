@@ -14,6 +14,7 @@ static mscclpp_status_t check_conn(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
+/* Returns true if some of the bytes lie beyond the end of a region of `size` bytes. Cannot overflow. */
 static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
 {
     return offset > size || length > size - offset;
@@ -154,9 +155,9 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
 }
 
 /*
- * The ticket is the number of rail 0's last work request, whose completion is requested. Data that is not sent over
- * rail 0 alone, but in stripes or slots, must have arrived first. Until then, returns MSCCLPP_IN_PROGRESS, as it does
- * while a put waits to be posted or the queue has no room.
+ * The ticket is the number of rail 0's last work request, whose completion is requested. Returns MSCCLPP_IN_PROGRESS
+ * while a put waits to be posted or the queue has no room. Also does so until all data that is sent in stripes or slots
+ * has arrived.
  *
  * Once the peer has left, all requests count as completed, and so does the ticket.
  */

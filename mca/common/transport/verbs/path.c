@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Steps that another socket adds. More than any tree is deep, so all devices of one socket are nearer. */
-#define OTHER_SOCKET 1000
+#define OTHER_SOCKET_STEPS 1000
 
 /* Counts the components of a path that begin with a slash. */
 static int count_steps(const char *path)
@@ -25,14 +25,14 @@ static int count_steps(const char *path)
  * Returns the socket (NUMA node) of a device by its sysfs path, or -1 if it is unknown. On a machine without NUMA, the
  * file itself contains -1.
  */
-static int socket_of(const char *path)
+static int read_numa_node(const char *path)
 {
-    char name[PATH_MAX];
+    char file_name[PATH_MAX];
     int numa_node = -1;
     FILE *file;
 
-    if ((size_t)snprintf(name, sizeof(name), "%s/numa_node", path) < sizeof(name)) {
-        file = fopen(name, "re");
+    if ((size_t)snprintf(file_name, sizeof(file_name), "%s/numa_node", path) < sizeof(file_name)) {
+        file = fopen(file_name, "re");
         if (file != NULL) {
             if (1 != fscanf(file, "%d", &numa_node)) {
                 numa_node = -1;
@@ -44,12 +44,12 @@ static int socket_of(const char *path)
 }
 
 /*
- * Counts the steps from both devices up to the deepest folder that their paths share, plus OTHER_SOCKET if they are
- * known to be on different sockets. Returns INT_MAX if a path is unknown.
+ * Counts the steps from both devices up to the deepest folder that their paths share, plus OTHER_SOCKET_STEPS if they
+ * are known to be on different sockets. Returns INT_MAX if a path is unknown.
  */
 int mscclpp_verbs_path_distance(const char *path_a, const char *path_b)
 {
-    size_t common = 0;
+    size_t common_length = 0;
     int distance;
     int socket_a;
     int socket_b;
@@ -57,27 +57,27 @@ int mscclpp_verbs_path_distance(const char *path_a, const char *path_b)
     if ('\0' == *path_a || '\0' == *path_b) {
         return INT_MAX;
     }
-    /* `common` becomes the length of the components that both paths begin with. */
+    /* `common_length` becomes the length of the components that both paths begin with. */
     for (size_t i = 0;; ++i) {
         bool is_end_a = '/' == path_a[i] || '\0' == path_a[i];
         bool is_end_b = '/' == path_b[i] || '\0' == path_b[i];
         if (is_end_a && is_end_b) {
-            common = i;
+            common_length = i;
         }
         if (path_a[i] != path_b[i] || '\0' == path_a[i]) {
             break;
         }
     }
-    distance = count_steps(path_a + common) + count_steps(path_b + common);
-    socket_a = socket_of(path_a);
-    socket_b = socket_of(path_b);
-    return distance + (socket_a >= 0 && socket_b >= 0 && socket_a != socket_b ? OTHER_SOCKET : 0);
+    distance = count_steps(path_a + common_length) + count_steps(path_b + common_length);
+    socket_a = read_numa_node(path_a);
+    socket_b = read_numa_node(path_b);
+    return distance + (socket_a >= 0 && socket_b >= 0 && socket_a != socket_b ? OTHER_SOCKET_STEPS : 0);
 }
 
 /* Writes the path of a file with all links resolved. The result is "" if the path does not exist or is too long. */
-static void resolve_links(const char *name, char *path, size_t size)
+static void resolve_links(const char *file_name, char *path, size_t size)
 {
-    char *resolved = realpath(name, NULL);
+    char *resolved = realpath(file_name, NULL);
 
     path[0] = '\0';
     if (resolved != NULL && strlen(resolved) < size) {

@@ -4,13 +4,16 @@
 
 #include <errno.h>
 
-#define POLL_BATCH 16        /* completions that are read at a time */
-#define POLL_ROUNDS 4        /* the most batches of one queue pair in a row, so that others get their turn */
-#define EVENT_INTERVAL 1024u /* rounds of progress between two checks of events and of the clock */
-#define PROBE_INTERVAL 1.0   /* seconds between two probes of the peers */
+#define POLL_BATCH 16      /* completions that are read at a time */
+#define POLL_ROUNDS 4      /* the most batches of one queue pair in a row, so that other queue pairs are not delayed */
+#define EVENT_ROUNDS 1024u /* rounds of progress between two checks of events and of the clock */
+#define PROBE_SECONDS 1.0  /* seconds between two probes of the peers */
 
-/* Returns our status for one of the library. MSCCLPP_ERR_PEER says that the peer caused the failure. */
-static mscclpp_status_t status_of(enum ibv_wc_status status)
+/*
+ * Returns the status of this library for the status of a failed completion. MSCCLPP_ERR_PEER says that the peer caused
+ * the failure.
+ */
+static mscclpp_status_t status_of_completion(enum ibv_wc_status status)
 {
     switch (status) {
     case IBV_WC_RETRY_EXC_ERR:
@@ -61,7 +64,7 @@ static void fail_by_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
         /* This failure follows from another one, for which there may be an event. */
         poll_events(conn->transport);
     }
-    mscclpp_verbs_fail(conn, status_of(wc->status),
+    mscclpp_verbs_fail(conn, status_of_completion(wc->status),
                        "the connection to rank %d over %s port %d failed: %s (status %d, vendor code 0x%x)", conn->peer,
                        qp->rail->name, qp->rail->port, transport->ibv.wc_status_str(wc->status), (int)wc->status,
                        wc->vendor_err);
@@ -175,17 +178,18 @@ static bool concerns_conn(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t
 static void handle_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail,
                          const struct ibv_async_event *event)
 {
-    const char *text = transport->ibv.event_type_str(event->event_type);
+    const char *event_text = transport->ibv.event_type_str(event->event_type);
 
     if (IBV_EVENT_PORT_ERR == event->event_type) {
-        mscclpp_warn("%s: verbs: %s port %d: %s", transport->params.label, rail->name, event->element.port_num, text);
+        mscclpp_warn("%s: verbs: %s port %d: %s", transport->params.label, rail->name, event->element.port_num,
+                     event_text);
         return;
     }
-    mscclpp_debug("%s: verbs: %s: %s", transport->params.label, rail->name, text);
+    mscclpp_debug("%s: verbs: %s: %s", transport->params.label, rail->name, event_text);
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         if (concerns_conn(conn, rail, event)) {
             mscclpp_verbs_fail(conn, MSCCLPP_ERR_PEER, "the connection to rank %d over %s port %d failed: %s",
-                               conn->peer, rail->name, rail->port, text);
+                               conn->peer, rail->name, rail->port, event_text);
         }
     }
 }
@@ -208,14 +212,15 @@ static void poll_events(mscclpp_transport_t *transport)
 
 /*
  * Probes, from time to time, whether the peers' processes live. A rank that only waits has no requests in progress, so
- * no failed completion tells it that the peer's process is dead. A write of no bytes does: the peer's HCA answers as
- * long as the queue pair exists. It is not needed if a request that asks for its completion is already in progress.
+ * no failed completion tells it that the peer's process is dead. The probe is a write of 0 bytes, which the peer's HCA
+ * answers as long as the queue pair exists. A peer is not probed while a request that asks for its completion is in
+ * progress.
  */
 static void probe_peers(mscclpp_transport_t *transport)
 {
     const double now = mscclpp_now();
 
-    if (now - transport->probed_at < PROBE_INTERVAL) {
+    if (now - transport->probed_at < PROBE_SECONDS) {
         return;
     }
     transport->probed_at = now;
@@ -235,15 +240,15 @@ static void probe_peers(mscclpp_transport_t *transport)
  * for no completion. Only rail 0 receives messages: signals in mode no_atomic, those of the bounce protocol, and
  * good-byes. With several rails, a good-bye explains why the others fail.
  */
-static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
+static bool may_have_completions(const mscclpp_conn_t *conn, int rail_index)
 {
-    return conn->qps[rail]->posted != conn->qps[rail]->completed ||
-           (0 == rail && (!conn->atomic || conn->bounce != NULL || conn->qp_count > 1));
+    return conn->qps[rail_index]->posted != conn->qps[rail_index]->completed ||
+           (0 == rail_index && (!conn->atomic || conn->bounce != NULL || conn->qp_count > 1));
 }
 
 /*
- * Makes progress on all connections. Polling events needs system calls, so this and the probes come only once in
- * EVENT_INTERVAL rounds. Returns the first failure since the last call; conn_status returns the others.
+ * Makes progress on all connections. Polls events and probes the peers only once in EVENT_ROUNDS rounds, because
+ * polling events needs system calls. Returns the first failure since the last call; conn_status returns the others.
  */
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
 {
@@ -265,7 +270,7 @@ mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
     if (transport->bouncing_conns > 0) {
         mscclpp_verbs_bounce_progress(transport);
     }
-    if (++transport->rounds % EVENT_INTERVAL == 0) {
+    if (++transport->rounds % EVENT_ROUNDS == 0) {
         poll_events(transport);
         probe_peers(transport);
     }

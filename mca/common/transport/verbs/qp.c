@@ -9,7 +9,7 @@
 #include "mca/common/base/clock.h"
 #include "mca/common/base/process.h"
 
-#define INLINE_WANTED 128  /* bytes: what fits next to a header into two or three cache lines */
+#define INLINE_BYTES 128   /* wanted size of inline data: what fits next to a header into two or three cache lines */
 #define MIN_DEPTH 16       /* work requests; the parameter verbs_queue_depth goes no lower either */
 #define MIN_RNR_TIMER 1    /* 0.01 ms: how long the peer waits after it found no receive request */
 #define PSN_MASK 0xffffffu /* packet sequence numbers have 24 bits */
@@ -30,6 +30,7 @@ static uint32_t new_psn(const void *object)
     return (uint32_t)(mixed >> 32) & PSN_MASK;
 }
 
+/* Returns the smaller of the two numbers. */
 static int smaller(int a, int b)
 {
     return a < b ? a : b;
@@ -46,7 +47,7 @@ static mscclpp_status_t log_failure(const mscclpp_conn_t *conn, const mscclpp_ve
 }
 
 /*
- * Creates a queue pair of depth qp->depth, which sends up to INLINE_WANTED bytes inline, or fewer if the device refuses
+ * Creates a queue pair of depth qp->depth, which sends up to INLINE_BYTES bytes inline, or fewer if the device refuses
  * that. Returns NULL, with errno set, if the device refuses even 0 bytes.
  */
 static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
@@ -58,7 +59,7 @@ static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_v
      * Halves the number of bytes until the device accepts. 0 is tried last, because everything also works without
      * inline data.
      */
-    for (uint32_t inline_bytes = INLINE_WANTED; created == NULL; inline_bytes /= 2) {
+    for (uint32_t inline_bytes = INLINE_BYTES; created == NULL; inline_bytes /= 2) {
         memset(&attr, 0, sizeof(attr));
         attr.qp_type = IBV_QPT_RC;
         attr.send_cq = qp->cq;
@@ -73,7 +74,7 @@ static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_v
             break;
         }
     }
-    qp->max_inline = created != NULL ? attr.cap.max_inline_data : 0;
+    qp->max_inline_bytes = created != NULL ? attr.cap.max_inline_data : 0;
     return created;
 }
 
@@ -196,14 +197,14 @@ void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_add
  */
 static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
-    union ibv_gid gid;
+    union ibv_gid peer_gid;
 
-    memcpy(gid.raw, address->gid, sizeof(gid.raw));
+    memcpy(peer_gid.raw, address->gid, sizeof(peer_gid.raw));
     return IBV_LINK_LAYER_ETHERNET == address->link_layer || 0 == address->lid ||
            qp->conn->transport->params.config->verbs_gid_index >= 0 || qp->rail->grh_required ||
            0 != address->grh_required ||
            (qp->rail->gid_index >= 0 && address->global &&
-            gid.global.subnet_prefix != qp->rail->gid.global.subnet_prefix);
+            peer_gid.global.subnet_prefix != qp->rail->gid.global.subnet_prefix);
 }
 
 /* Makes the queue pair ready to receive from the peer. Returns 0 or an errno. */
@@ -264,9 +265,9 @@ static int move_to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_
 static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     const mscclpp_verbs_rail_t *rail = qp->rail;
-    char ours[INET6_ADDRSTRLEN] = "";
-    char theirs[INET6_ADDRSTRLEN] = "";
-    union ibv_gid gid;
+    char own_gid_text[INET6_ADDRSTRLEN] = "";
+    char peer_gid_text[INET6_ADDRSTRLEN] = "";
+    union ibv_gid peer_gid;
 
     if (address->link_layer != rail->link_layer || address->mtu < IBV_MTU_256 || address->mtu > IBV_MTU_4096 ||
         (needs_global(qp, address) && (!address->global || rail->gid_index < 0))) {
@@ -274,13 +275,14 @@ static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscc
                      qp->conn->transport->params.label, qp->conn->peer, rail->name, rail->port);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    memcpy(gid.raw, address->gid, sizeof(gid.raw));
-    if (needs_global(qp, address) && !mscclpp_verbs_gids_match(&gid, &rail->gid)) {
-        (void)inet_ntop(AF_INET6, rail->gid.raw, ours, sizeof(ours));
-        (void)inet_ntop(AF_INET6, gid.raw, theirs, sizeof(theirs));
+    memcpy(peer_gid.raw, address->gid, sizeof(peer_gid.raw));
+    if (needs_global(qp, address) && !mscclpp_verbs_gids_match(&peer_gid, &rail->gid)) {
+        (void)inet_ntop(AF_INET6, rail->gid.raw, own_gid_text, sizeof(own_gid_text));
+        (void)inet_ntop(AF_INET6, peer_gid.raw, peer_gid_text, sizeof(peer_gid_text));
         mscclpp_info("%s: no verbs to rank %d: its GID %s and ours %s (index %d of %s) are of different kinds; "
                      "verbs_gid_index can choose others",
-                     qp->conn->transport->params.label, qp->conn->peer, theirs, ours, rail->gid_index, rail->name);
+                     qp->conn->transport->params.label, qp->conn->peer, peer_gid_text, own_gid_text, rail->gid_index,
+                     rail->name);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     return MSCCLPP_OK;

@@ -20,10 +20,10 @@ static void fail_to_post(mscclpp_verbs_qp_t *qp, const char *request, int error)
 
 void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp)
 {
-    struct ibv_send_wr *bad = NULL;
+    struct ibv_send_wr *refused = NULL;
 
     if (qp->listed > 0 && MSCCLPP_OK == qp->conn->status) {
-        int error = ibv_post_send(qp->qp, &qp->list[0], &bad);
+        int error = ibv_post_send(qp->qp, &qp->list[0], &refused);
         if (0 != error) {
             fail_to_post(qp, "a work request", error);
         }
@@ -102,7 +102,7 @@ bool mscclpp_verbs_ask_completion(mscclpp_verbs_qp_t *qp)
 void mscclpp_verbs_post_receives(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_recv_wr chain[MSCCLPP_VERBS_RECEIVE_CHAIN];
-    struct ibv_recv_wr *bad = NULL;
+    struct ibv_recv_wr *refused = NULL;
 
     while (qp->receives_missing > 0 && MSCCLPP_OK == qp->conn->status) {
         int count =
@@ -113,7 +113,7 @@ void mscclpp_verbs_post_receives(mscclpp_verbs_qp_t *qp)
             chain[i].wr_id = MSCCLPP_VERBS_RECEIVE_ID;
             chain[i].next = i + 1 < count ? &chain[i + 1] : NULL;
         }
-        error = ibv_post_recv(qp->qp, chain, &bad);
+        error = ibv_post_recv(qp->qp, chain, &refused);
         if (0 != error) {
             fail_to_post(qp, "a receive request", error);
         }

@@ -73,32 +73,32 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
                                       size_t length, mscclpp_mem_kind_t kind, int access)
 {
     const char *parameter = transport->params.config->verbs_registration;
-    const bool any_way = 0 == strcmp(parameter, "auto");
+    const bool allows_any = 0 == strcmp(parameter, "auto");
     const bool is_device = MSCCLPP_MEM_DEVICE == kind && !transport->cpu_reads_all;
     struct ibv_mr *mr = NULL;
     int dmabuf_error = EPERM; /* EPERM: not tried */
-    int error = EPERM;
+    int plain_error = EPERM;
 
     if (MSCCLPP_MEM_MANAGED == kind) {
         mscclpp_info("%s cannot register managed memory, which moves by itself", rail->name);
         return NULL;
     }
-    if (is_device && (any_way || 0 == strcmp(parameter, "dmabuf"))) {
+    if (is_device && (allows_any || 0 == strcmp(parameter, "dmabuf"))) {
         mr = register_dmabuf(transport, rail, address, length, access);
         dmabuf_error = errno;
     }
-    if (mr == NULL && (!is_device || any_way || 0 == strcmp(parameter, "peermem"))) {
+    if (mr == NULL && (!is_device || allows_any || 0 == strcmp(parameter, "peermem"))) {
         /* For device memory this needs the kernel module that gives it to HCAs (nvidia_peermem). */
         mr = register_plain(transport, rail, address, length, access);
-        error = errno;
+        plain_error = errno;
     }
     if (mr == NULL && is_device) {
         mscclpp_info("%s cannot register %zu bytes of device memory: as a dma-buf: %s; through nvidia_peermem: %s",
                      rail->name, length, dmabuf_error == EPERM ? "off" : strerror(dmabuf_error),
-                     error == EPERM ? "off" : strerror(error));
+                     plain_error == EPERM ? "off" : strerror(plain_error));
     } else if (mr == NULL) {
-        mscclpp_info("%s cannot register %zu bytes of host memory: %s%s", rail->name, length, strerror(error),
-                     ENOMEM == error ? " (is the limit of locked memory, ulimit -l, too low?)" : "");
+        mscclpp_info("%s cannot register %zu bytes of host memory: %s%s", rail->name, length, strerror(plain_error),
+                     ENOMEM == plain_error ? " (is the limit of locked memory, ulimit -l, too low?)" : "");
     }
     return mr;
 }
@@ -158,19 +158,19 @@ mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, voi
 /* Writes the description of the region for peers (region_key_t). A bounced region has no keys of rails. */
 mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
-    region_key_t bytes;
+    region_key_t own_key;
 
-    memset(&bytes, 0, sizeof(bytes));
-    bytes.magic = KEY_MAGIC;
-    bytes.rail_count = (uint16_t)region->transport->rail_count;
-    bytes.bounced = region->bounced;
-    bytes.address = region->address;
-    bytes.length = region->length;
+    memset(&own_key, 0, sizeof(own_key));
+    own_key.magic = KEY_MAGIC;
+    own_key.rail_count = (uint16_t)region->transport->rail_count;
+    own_key.bounced = region->bounced;
+    own_key.address = region->address;
+    own_key.length = region->length;
     for (int i = 0; i < region->transport->rail_count && !region->bounced; ++i) {
-        bytes.rkeys[i] = region->mrs[i]->rkey;
+        own_key.rkeys[i] = region->mrs[i]->rkey;
     }
-    memcpy(key, &bytes, sizeof(bytes));
-    *length_p = sizeof(bytes);
+    memcpy(key, &own_key, sizeof(own_key));
+    *length_p = sizeof(own_key);
     return MSCCLPP_OK;
 }
 
@@ -207,17 +207,17 @@ mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *k
 {
     const char *label = conn->transport->params.label;
     mscclpp_remote_t *remote;
-    region_key_t bytes;
+    region_key_t peer_key;
 
-    if (length != sizeof(bytes)) {
+    if (length != sizeof(peer_key)) {
         mscclpp_error("%s: verbs: the key of a region of rank %d has %zu bytes instead of %zu", label, conn->peer,
-                      length, sizeof(bytes));
+                      length, sizeof(peer_key));
         return MSCCLPP_ERR_INVALID;
     }
-    memcpy(&bytes, key, sizeof(bytes));
-    if (KEY_MAGIC != bytes.magic || !conn->connected || bytes.rail_count < conn->qp_count ||
-        bytes.rail_count > MSCCLPP_VERBS_MAX_RAILS || bytes.bounced > 1 ||
-        (bytes.bounced && (conn->bounce == NULL || 0 == conn->bounce->peer_in))) {
+    memcpy(&peer_key, key, sizeof(peer_key));
+    if (KEY_MAGIC != peer_key.magic || !conn->connected || peer_key.rail_count < conn->qp_count ||
+        peer_key.rail_count > MSCCLPP_VERBS_MAX_RAILS || peer_key.bounced > 1 ||
+        (peer_key.bounced && (conn->bounce == NULL || 0 == conn->bounce->peer_in))) {
         mscclpp_error("%s: verbs: what rank %d sent is not the key of a region of a connected peer", label, conn->peer);
         return MSCCLPP_ERR_INVALID;
     }
@@ -227,10 +227,10 @@ mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *k
         return MSCCLPP_ERR_NO_MEMORY;
     }
     remote->conn = conn;
-    remote->address = bytes.address;
-    remote->length = bytes.length;
-    remote->bounced = bytes.bounced;
-    memcpy(remote->rkeys, bytes.rkeys, sizeof(remote->rkeys));
+    remote->address = peer_key.address;
+    remote->length = peer_key.length;
+    remote->bounced = peer_key.bounced;
+    memcpy(remote->rkeys, peer_key.rkeys, sizeof(remote->rkeys));
     *remote_p = remote;
     return MSCCLPP_OK;
 }

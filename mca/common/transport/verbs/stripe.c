@@ -7,6 +7,7 @@
 
 #define STRIPE_UNIT 4096u /* bytes: stripes begin on whole pages of a put */
 
+/* Returns true if the range has a byte of begin .. end - 1. */
 static bool overlaps(const mscclpp_verbs_range_t *range, uint64_t begin, uint64_t end)
 {
     return begin < range->end && range->begin < end;
@@ -24,7 +25,8 @@ static void extend(mscclpp_verbs_range_t *range, uint64_t begin, uint64_t end)
     range->end = end > range->end ? end : range->end;
 }
 
-static bool is_busy(const mscclpp_verbs_qp_t *qp)
+/* Returns true if a part of a put waits for room in the queue. */
+static bool has_unposted_part(const mscclpp_verbs_qp_t *qp)
 {
     return 0 != qp->unposted.length || qp->unposted.read_back;
 }
@@ -32,7 +34,7 @@ static bool is_busy(const mscclpp_verbs_qp_t *qp)
 bool mscclpp_verbs_settle_stripes(mscclpp_conn_t *conn)
 {
     for (int i = 1; i < conn->qp_count; ++i) {
-        if (is_busy(conn->qps[i]) || conn->qps[i]->completed < conn->qps[i]->last_read) {
+        if (has_unposted_part(conn->qps[i]) || conn->qps[i]->completed < conn->qps[i]->last_read) {
             return false;
         }
     }
@@ -52,9 +54,9 @@ static void settle_plain(mscclpp_conn_t *conn)
 }
 
 /*
- * Returns true if a put on rail 0 into these bytes may still be in progress. Then also asks for its completion, so that
- * this ends. If the queue has no room to ask, the next call does: the caller's put is refused until then, and is tried
- * again.
+ * Returns true if a put on rail 0 into these bytes may still be in progress. Then also asks for its completion, without
+ * which it would count as in progress forever. If the queue has no room to ask, the next call asks: the caller refuses
+ * its own put, which is then tried again.
  */
 static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
 {
@@ -116,7 +118,7 @@ mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remo
     uint64_t stripe_bytes;
 
     for (int i = 0; i < (is_striped ? conn->qp_count : 1); ++i) {
-        if (is_busy(conn->qps[i]) || 0 == mscclpp_verbs_free_slots(conn->qps[i])) {
+        if (has_unposted_part(conn->qps[i]) || 0 == mscclpp_verbs_free_slots(conn->qps[i])) {
             return MSCCLPP_IN_PROGRESS;
         }
     }
@@ -155,14 +157,15 @@ void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp)
     struct ibv_send_wr *wr;
 
     while (unposted->length > 0 && mscclpp_verbs_free_slots(qp) > 0 && MSCCLPP_OK == qp->conn->status) {
-        uint64_t length = unposted->length < qp->rail->max_message ? unposted->length : qp->rail->max_message;
+        uint64_t length =
+            unposted->length < qp->rail->max_message_bytes ? unposted->length : qp->rail->max_message_bytes;
 
         wr = mscclpp_verbs_next_request(qp);
         wr->opcode = IBV_WR_RDMA_WRITE;
         wr->wr.rdma.remote_addr = unposted->to;
         wr->wr.rdma.rkey = unposted->rkey;
         mscclpp_verbs_set_sge(wr, unposted->from, length, unposted->lkey);
-        if (unposted->cpu_readable && length <= qp->max_inline) {
+        if (unposted->cpu_readable && length <= qp->max_inline_bytes) {
             wr->send_flags |= IBV_SEND_INLINE;
         }
         unposted->from += length;

@@ -6,7 +6,8 @@
 
 #define PROBE_BYTES 65536u /* bytes of a trial registration: one page on any GPU */
 #define SCRATCH_BYTES (2 * sizeof(uint64_t))
-#define PATIENCE_SECONDS 1.0 /* what all good-byes together may wait; an HCA that answers takes microseconds */
+#define PATIENCE_SECONDS                                                                                               \
+    1.0 /* the most time that all good-byes together may wait; an HCA that answers takes microseconds */
 
 /* Frees an instance. The instance may be incomplete. */
 static void verbs_destroy(mscclpp_transport_t *transport)
@@ -71,7 +72,7 @@ static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
 static mscclpp_status_t register_memory(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
-    const size_t length = params->token_count * sizeof(params->tokens[0]);
+    const size_t token_bytes = params->token_count * sizeof(params->tokens[0]);
     const mscclpp_mem_kind_t kind = mscclpp_verbs_memory_kind(transport, params->tokens);
 
     if (MSCCLPP_MEM_DEVICE == kind && !transport->cpu_reads_all && !transport->atomic) {
@@ -89,8 +90,8 @@ static mscclpp_status_t register_memory(mscclpp_transport_t *transport)
         if (rail->scratch_mr == NULL) {
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
-        if (0 == i && length > 0) {
-            rail->token_mr = mscclpp_verbs_register(transport, rail, params->tokens, length, kind, access);
+        if (0 == i && token_bytes > 0) {
+            rail->token_mr = mscclpp_verbs_register(transport, rail, params->tokens, token_bytes, kind, access);
             if (rail->token_mr == NULL) {
                 return MSCCLPP_ERR_NOT_SUPPORTED;
             }
@@ -139,7 +140,7 @@ static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, u
         return MSCCLPP_ERR_NO_MEMORY;
     }
     transport->params = *params;
-    transport->patience = PATIENCE_SECONDS;
+    transport->patience_seconds = PATIENCE_SECONDS;
     /* If the user names a way of registration, the twin's device memory is registered in that way, too, for tests. */
     transport->cpu_reads_all = params->gpu->twin && 0 == strcmp(registration, "auto");
     status = mscclpp_verbs_load(params->config->verbs_library, &transport->ibv);
