@@ -1,4 +1,6 @@
-/* Zeroes memory without needing any, so that ranks that do it together cannot fail apart for lack of memory. */
+/*
+ * Zeroes memory, for which it allocates nothing. So if ranks do this together, no rank fails alone for lack of memory.
+ */
 #ifndef MCA_COMMON_GPU_CLEAR_H
 #define MCA_COMMON_GPU_CLEAR_H
 

@@ -19,7 +19,7 @@ struct mscclpp_mapping {
     int device;
     mscclpp_gpu_handle_t handle;
     void *base;
-    unsigned references; /* gets that no put has undone yet */
+    unsigned references; /* number of users: calls of mscclpp_mapping_get that mscclpp_mapping_put has not undone */
     bool is_busy;   /* a thread is opening or closing the mapping outside the lock: wait for mapping_changed, then look
                        it up again */
     bool is_shared; /* memory that teams share: the mapping counts towards no limit and is closed as soon as it is
@@ -46,6 +46,7 @@ mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config)
     return limit;
 }
 
+/* Returns the first link of the hash bucket for the allocation of a handle. */
 static mscclpp_mapping_t **bucket_of(const mscclpp_gpu_handle_t *handle)
 {
     uint64_t hash = handle->token ^ (uint64_t)handle->pid ^ handle->buffer_id * HASH_FACTOR;
@@ -53,24 +54,25 @@ static mscclpp_mapping_t **bucket_of(const mscclpp_gpu_handle_t *handle)
     return &mapping_buckets[(hash ^ hash >> 32) % MAPPING_BUCKETS];
 }
 
-static bool is_same_process(const mscclpp_gpu_handle_t *one, const mscclpp_gpu_handle_t *other)
+/* Returns true if one copy of the library in one process has exported both handles. */
+static bool is_same_process(const mscclpp_gpu_handle_t *first, const mscclpp_gpu_handle_t *second)
 {
-    return one->pid == other->pid && one->token == other->token;
+    return first->pid == second->pid && first->token == second->token;
 }
 
 /*
  * Returns true if two handles stand for the same allocation. The address matters only for allocations without a number
  * (0); otherwise the number tells everything.
  */
-static bool is_same_allocation(const mscclpp_gpu_handle_t *one, const mscclpp_gpu_handle_t *other)
+static bool is_same_allocation(const mscclpp_gpu_handle_t *first, const mscclpp_gpu_handle_t *second)
 {
-    return is_same_process(one, other) && one->buffer_id == other->buffer_id && one->address == other->address &&
-           one->length == other->length;
+    return is_same_process(first, second) && first->buffer_id == second->buffer_id &&
+           first->address == second->address && first->length == second->length;
 }
 
 /*
- * Returns the mapping of an allocation. NULL: there is no such mapping. The caller holds the lock, as for all functions
- * below that do not take it.
+ * Returns the mapping of an allocation, or NULL if there is none. The caller holds the lock, as for all functions below
+ * that do not take it.
  */
 static mscclpp_mapping_t *find_mapping(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle)
 {
@@ -154,11 +156,13 @@ static void close_unused(mscclpp_mapping_t *mapping)
     pthread_cond_broadcast(&mapping_changed);
 }
 
+/* Returns true if the mapping has no user and may be closed. The caller holds the lock. */
 static bool is_unused(const mscclpp_mapping_t *mapping)
 {
     return 0 == mapping->references && !mapping->is_busy;
 }
 
+/* Returns true if the open mappings are more than the limit allows. The caller holds the lock. */
 static bool is_limit_exceeded(const mscclpp_mapping_limit_t *limit)
 {
     return open_count > limit->count || (limit->bytes != 0 && open_bytes > limit->bytes);
@@ -178,21 +182,21 @@ static bool is_surplus(const mscclpp_mapping_t *mapping, const mscclpp_mapping_l
 static int close_surplus(mscclpp_mapping_limit_t limit)
 {
     mscclpp_mapping_t *mapping = oldest_mapping;
-    int closed = 0;
+    int closed_count = 0;
 
     while (mapping != NULL) {
         if (is_unused(mapping) && is_surplus(mapping, &limit)) {
             close_unused(mapping);
-            ++closed;
+            ++closed_count;
             mapping = oldest_mapping;
         } else {
             mapping = mapping->newer;
         }
     }
-    return closed;
+    return closed_count;
 }
 
-/* Marks mappings as stale if `handle` is of a later allocation at their address: theirs has then been freed. */
+/* Marks the mappings of freed memory as stale: those whose addresses overlap the newer allocation of `handle`. */
 static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 {
     for (mscclpp_mapping_t *mapping = newest_mapping; mapping != NULL; mapping = mapping->older) {
@@ -214,18 +218,18 @@ static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 static int close_unused_of_process(const mscclpp_gpu_handle_t *handle)
 {
     mscclpp_mapping_t *mapping = oldest_mapping;
-    int closed = 0;
+    int closed_count = 0;
 
     while (mapping != NULL) {
         if (is_unused(mapping) && mapping->handle.pid == handle->pid) {
             close_unused(mapping);
-            ++closed;
+            ++closed_count;
             mapping = oldest_mapping;
         } else {
             mapping = mapping->newer;
         }
     }
-    return closed;
+    return closed_count;
 }
 
 /*
@@ -240,18 +244,18 @@ static mscclpp_status_t open_memory(const mscclpp_gpu_ops_t *ops, int device, co
                                     void **base_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
-    int closed = 1;
+    int closed_count = 1;
 
     mark_replaced(handle);
     (void)close_surplus(current_limit);
-    for (int attempt = 0; attempt < 2 && closed > 0; ++attempt) {
+    for (int attempt = 0; attempt < 2 && closed_count > 0; ++attempt) {
         pthread_mutex_unlock(&mapping_lock);
         status = ops->import_memory(device, handle, base_p);
         pthread_mutex_lock(&mapping_lock);
-        closed = attempt > 0                           ? 0
-                 : MSCCLPP_ERR_NO_MEMORY == status     ? close_surplus((mscclpp_mapping_limit_t){0, 0})
-                 : MSCCLPP_ERR_NOT_SUPPORTED == status ? close_unused_of_process(handle)
-                                                       : 0;
+        closed_count = attempt > 0                           ? 0
+                       : MSCCLPP_ERR_NO_MEMORY == status     ? close_surplus((mscclpp_mapping_limit_t){0, 0})
+                       : MSCCLPP_ERR_NOT_SUPPORTED == status ? close_unused_of_process(handle)
+                                                             : 0;
     }
     return status;
 }

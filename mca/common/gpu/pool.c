@@ -9,14 +9,14 @@
 #include "mca/common/gpu/clear.h"
 
 /* The largest piece, in bytes, that shares an allocation. */
-#define PIECE_MAX ((uint64_t)256 << 10)
+#define PIECE_BYTES_MAX ((uint64_t)256 << 10)
 
 /*
  * Bytes of an allocation, at most. The first one of a process is smaller, because most processes need few pieces. Later
  * ones fill what a GPU sets aside for an allocation of their size.
  */
-#define FIRST_BYTES ((uint64_t)1 << 20)
-#define NEXT_BYTES ((uint64_t)4 << 20)
+#define FIRST_SLAB_BYTES ((uint64_t)1 << 20)
+#define NEXT_SLAB_BYTES ((uint64_t)4 << 20)
 
 /* Pieces begin at multiples of this in their allocation, so they are as aligned as the runtime's own allocations. */
 #define PIECE_ALIGN ((uint64_t)512)
@@ -29,10 +29,10 @@ typedef struct slab {
     struct slab *next;
     const mscclpp_gpu_ops_t *ops;
     int device;
-    uint64_t size;   /* size of one piece, bytes */
-    int piece_count; /* pieces in the allocation */
-    int taken_count; /* pieces in use */
-    char *base;      /* start of the allocation */
+    uint64_t piece_bytes; /* size of one piece */
+    int piece_count;      /* pieces in the allocation */
+    int taken_count;      /* pieces in use */
+    char *base;           /* start of the allocation */
     bool is_taken[PIECES_MAX];
     bool is_dirty[PIECES_MAX]; /* the piece has been used before, so it is not zero */
 } slab_t;
@@ -42,16 +42,16 @@ static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static slab_t *slabs;
 
 /*
- * Returns an allocation that has a free piece of this size; NULL: there is none. *has_any_p tells whether there is any
- * allocation for such pieces, full or not. The caller holds the lock.
+ * Returns an allocation that has a free piece of this size; NULL: there is none. *has_any_p becomes true if there is
+ * any allocation for such pieces, full or not. The caller holds the lock.
  */
-static slab_t *find_slab_with_room(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool *has_any_p)
+static slab_t *find_slab_with_room(const mscclpp_gpu_ops_t *ops, int device, uint64_t piece_bytes, bool *has_any_p)
 {
     slab_t *slab;
 
     *has_any_p = false;
     for (slab = slabs; slab != NULL; slab = slab->next) {
-        if (slab->ops == ops && slab->device == device && slab->size == size) {
+        if (slab->ops == ops && slab->device == device && slab->piece_bytes == piece_bytes) {
             *has_any_p = true;
             if (slab->taken_count < slab->piece_count) {
                 return slab;
@@ -62,8 +62,8 @@ static slab_t *find_slab_with_room(const mscclpp_gpu_ops_t *ops, int device, uin
 }
 
 /*
- * Takes a free piece of the allocation. There must be a free piece. *is_dirty_p tells whether the piece must be zeroed
- * because it was used before. The caller holds the lock.
+ * Takes a free piece of the allocation. There must be a free piece. *is_dirty_p becomes true if the piece must be
+ * zeroed, because it was used before. The caller holds the lock.
  */
 static char *take_piece(slab_t *slab, bool *is_dirty_p)
 {
@@ -75,18 +75,18 @@ static char *take_piece(slab_t *slab, bool *is_dirty_p)
     *is_dirty_p = slab->is_dirty[i];
     slab->is_taken[i] = slab->is_dirty[i] = true;
     ++slab->taken_count;
-    return slab->base + (uint64_t)i * slab->size;
+    return slab->base + (uint64_t)i * slab->piece_bytes;
 }
 
 /*
- * Allocates memory for pieces of this size. `is_first` says that these are the first pieces of that size. `size` is at
- * most PIECE_MAX, so there are at least four pieces. The caller adds the allocation to the list. It must not hold the
- * lock, because the allocation may wait for kernels.
+ * Allocates memory for pieces of this size. `is_first` says that these are the first pieces of that size. `piece_bytes`
+ * is at most PIECE_BYTES_MAX, so there are at least four pieces. The caller adds the allocation to the list. It must
+ * not hold the lock, because the allocation may wait for kernels.
  */
-static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool is_first,
+static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint64_t piece_bytes, bool is_first,
                                   slab_t **slab_p)
 {
-    const uint64_t pieces = (is_first ? FIRST_BYTES : NEXT_BYTES) / size;
+    const uint64_t pieces = (is_first ? FIRST_SLAB_BYTES : NEXT_SLAB_BYTES) / piece_bytes;
     slab_t *slab = calloc(1, sizeof(*slab));
     mscclpp_status_t status;
     void *base;
@@ -97,9 +97,9 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint
     }
     slab->ops = ops;
     slab->device = device;
-    slab->size = size;
+    slab->piece_bytes = piece_bytes;
     slab->piece_count = pieces < PIECES_MAX ? (int)pieces : PIECES_MAX;
-    status = ops->device_alloc(device, (uint64_t)slab->piece_count * size, &base);
+    status = ops->device_alloc(device, (uint64_t)slab->piece_count * piece_bytes, &base);
     if (status != MSCCLPP_OK) {
         free(slab);
         return status;
@@ -109,7 +109,7 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint
     return MSCCLPP_OK;
 }
 
-/* A used piece is given back if it cannot be zeroed; *address_p is then NULL. */
+/* Zeroes a piece that was used before. If that fails, frees the piece and sets *address_p to NULL. */
 mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, mscclpp_gpu_stream_t *stream,
                                     uint64_t size, void **address_p)
 {
@@ -117,7 +117,7 @@ mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, ms
     bool has_any, is_dirty = false;
     slab_t *slab;
 
-    if (size > PIECE_MAX) {
+    if (size > PIECE_BYTES_MAX) {
         return ops->device_alloc(device, size, address_p);
     }
     size = (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
@@ -159,7 +159,7 @@ static slab_t **find_slab(const mscclpp_gpu_ops_t *ops, int device, const char *
         const slab_t *slab = *link;
 
         if (slab->ops == ops && slab->device == device && address >= slab->base &&
-            address < slab->base + (uint64_t)slab->piece_count * slab->size) {
+            address < slab->base + (uint64_t)slab->piece_count * slab->piece_bytes) {
             break;
         }
         link = &(*link)->next;
@@ -182,7 +182,7 @@ void mscclpp_pool_free(const mscclpp_gpu_ops_t *ops, int device, void *address)
     link = find_slab(ops, device, address);
     slab = *link;
     if (slab != NULL) {
-        slab->is_taken[((uint64_t)((char *)address - slab->base)) / slab->size] = false;
+        slab->is_taken[((uint64_t)((char *)address - slab->base)) / slab->piece_bytes] = false;
         if (--slab->taken_count == 0) {
             *link = slab->next;
         } else {

@@ -10,8 +10,8 @@
 
 #define MSCCLPP_GPU_REFUSES "mscclpp_test_gpu_refuses"
 
-/* `what` is the name of a function in the runtime's table; true makes that call fail. Called by any thread. */
-typedef bool (*mscclpp_gpu_refuses_fn_t)(const char *what);
+/* `function_name` names a function in the runtime's table. Returns true to make the call fail. Called by any thread. */
+typedef bool (*mscclpp_gpu_refuses_fn_t)(const char *function_name);
 
 /*
  * Returns `ops` itself, or, if the program wants refusals, a table that refuses. A process may call it for one runtime

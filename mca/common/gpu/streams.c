@@ -17,7 +17,7 @@ typedef struct idle {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static idle_t *idle_first;
 
-/* A may_linger stream that still has work is not lent. */
+/* Does not lend a stream with `may_linger` that still has work. */
 mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t **stream_p)
 {
     idle_t **link, *entry;

@@ -11,7 +11,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/base/process.h"
 
-/* The most GPUs that a process joins the users of. It is not counted on further ones. */
+/* The most GPUs whose users a process joins. On further GPUs the process is not counted. */
 #define GPUS_MAX 64
 
 /* Room for the longest prefix of a socket's name. */
@@ -78,7 +78,7 @@ static uint32_t count_users(const char *gpu_prefix, const char *server_prefix, u
 {
     FILE *sockets = fopen("/proc/net/unix", "re");
     char line[512], pattern[NAME_MAX_BYTES + 2];
-    uint32_t count = 0;
+    uint32_t user_count = 0;
 
     *strangers_p = 0;
     if (sockets == NULL) {
@@ -90,12 +90,12 @@ static uint32_t count_users(const char *gpu_prefix, const char *server_prefix, u
         const char *name = strstr(line, pattern);
 
         if (name != NULL) {
-            ++count;
+            ++user_count;
             *strangers_p += strncmp(name + 2, server_prefix, strlen(server_prefix)) != 0;
         }
     }
     fclose(sockets);
-    return count;
+    return user_count;
 }
 
 /*
@@ -144,15 +144,15 @@ static void join_users(const unsigned char *uuid, const char *prefix)
 uint32_t mscclpp_gpu_users_join(const unsigned char uuid[MSCCLPP_GPU_UUID_SIZE], uint64_t server, uint32_t *strangers_p)
 {
     char gpu_prefix[NAME_MAX_BYTES], server_prefix[NAME_MAX_BYTES];
-    uint32_t count;
+    uint32_t user_count;
 
     write_prefix(uuid, NULL, gpu_prefix);
     write_prefix(uuid, &server, server_prefix);
     pthread_mutex_lock(&lock);
     join_users(uuid, server_prefix);
     pthread_mutex_unlock(&lock);
-    count = count_users(gpu_prefix, server_prefix, strangers_p);
-    return count == 0 ? 1 : count;
+    user_count = count_users(gpu_prefix, server_prefix, strangers_p);
+    return user_count == 0 ? 1 : user_count;
 }
 
 void mscclpp_gpu_users_leave(void)

@@ -142,14 +142,14 @@ mscclpp_status_t mscclpp_cuda_probe(int *device_count_p)
  */
 bool mscclpp_cuda_is_likely(void)
 {
-    static const char name[] = "nvidia";
+    static const char prefix[] = "nvidia";
     DIR *folder = opendir("/dev");
     const struct dirent *entry;
     bool is_found = false;
 
     while (folder != NULL && !is_found && (entry = readdir(folder)) != NULL) {
-        is_found =
-            0 == strncmp(entry->d_name, name, strlen(name)) && isdigit((unsigned char)entry->d_name[strlen(name)]);
+        is_found = 0 == strncmp(entry->d_name, prefix, strlen(prefix)) &&
+                   isdigit((unsigned char)entry->d_name[strlen(prefix)]);
     }
     if (folder != NULL) {
         closedir(folder);
@@ -206,10 +206,10 @@ mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void)
 mscclpp_status_t mscclpp_cuda_check_device(int device)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
-    int count = driver != NULL ? driver->device_count : 0;
+    int device_count = driver != NULL ? driver->device_count : 0;
 
-    if (device < 0 || device >= count) {
-        mscclpp_error("CUDA device %d does not exist: there are %d", device, count);
+    if (device < 0 || device >= device_count) {
+        mscclpp_error("CUDA device %d does not exist: there are %d", device, device_count);
         return MSCCLPP_ERR_INVALID;
     }
     return MSCCLPP_OK;
@@ -289,7 +289,8 @@ mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope_p)
 }
 
 /*
- * If the thread has no context, this is the device that it has chosen by cudaSetDevice. Creates no context.
+ * Takes the device of the current context. Without a context, takes the device that the thread has chosen by
+ * cudaSetDevice. Creates no context.
  *
  * Returns MSCCLPP_ERR_NOT_SUPPORTED if no device can be used.
  */
@@ -298,10 +299,10 @@ mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
     const mscclpp_cuda_driver_t *driver;
     CUcontext context = NULL;
     CUdevice device;
-    int fallback, count;
+    int chosen_device, device_count;
 
     /* A rank that has not used CUDA yet, and so has not probed, may have to join ranks with device memory. */
-    if (MSCCLPP_OK != mscclpp_cuda_probe(&count)) {
+    if (MSCCLPP_OK != mscclpp_cuda_probe(&device_count)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     driver = mscclpp_cuda_driver();
@@ -310,15 +311,16 @@ mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
         *device_p = device;
         return MSCCLPP_OK;
     }
-    if (cudaSuccess != CUDA_CALL(MSCCLPP_LOG_ERROR, cudaGetDevice(&fallback))) {
+    if (cudaSuccess != CUDA_CALL(MSCCLPP_LOG_ERROR, cudaGetDevice(&chosen_device))) {
         return MSCCLPP_ERR_DEVICE;
     }
-    *device_p = fallback;
+    *device_p = chosen_device;
     return MSCCLPP_OK;
 }
 
 /*
- * A thread without a context prefers a device that already has a context, because a new context takes time and memory.
+ * Enters the device of the current context. A thread without a context prefers a device that already has a context,
+ * because a new context takes time and memory.
  *
  * Returns MSCCLPP_ERR_NOT_SUPPORTED if there is no driver.
  */

@@ -189,6 +189,7 @@ void mscclpp_cuda_check_release(const char *call, cudaError_t error);
 CUresult mscclpp_cuda_check_driver(mscclpp_log_level_t level, const char *call, CUresult result);
 #define DRIVER_CALL(level_, call_) mscclpp_cuda_check_driver((level_), #call_, (call_))
 
+/* Returns the status of this library for an error of the runtime. */
 static inline mscclpp_status_t mscclpp_cuda_status(cudaError_t error)
 {
     if (cudaSuccess == error) {

@@ -70,18 +70,18 @@ static bool was_seen_as_device(const void *address)
 }
 
 /*
- * Usually asks the driver only one question. If the address was device memory before, that is the allocation's number;
- * otherwise, the kind of memory. The driver is slowest for addresses that it does not know, so it is not asked about
- * addresses that are certainly host memory. Answers for other host memory are not remembered, because that memory can
- * be unmapped, and CUDA may then use its addresses.
+ * Usually asks the driver only one question. If the thread has seen device memory at the address before, asks for the
+ * allocation's number; otherwise, for the kind of memory. The driver is slowest for addresses that it does not know, so
+ * it is not asked about addresses that are certainly host memory. Answers for other host memory are not remembered,
+ * because that memory can be unmapped, and CUDA may then use its addresses.
  */
 bool mscclpp_cuda_is_device(const void *address, uint64_t *allocation_p)
 {
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
     const mscclpp_cuda_driver_t *driver;
     unsigned type = 0;
-    unsigned managed = 0;
-    void *values[] = {&type, &managed};
+    unsigned is_managed = 0;
+    void *values[] = {&type, &is_managed};
 
     if (allocation_p != NULL) {
         *allocation_p = 0;
@@ -105,7 +105,7 @@ bool mscclpp_cuda_is_device(const void *address, uint64_t *allocation_p)
         }
     }
     return CUDA_SUCCESS == driver->pointer_get_attributes(2, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
-           (CU_MEMORYTYPE_DEVICE == type || 0 != managed);
+           (CU_MEMORYTYPE_DEVICE == type || 0 != is_managed);
 }
 
 /*
@@ -119,15 +119,16 @@ static bool is_mapped_in_place(const void *address, int device)
     CUdeviceptr device_pointer = 0;
     void *value = &device_pointer;
     mscclpp_cuda_scope_t scope;
-    bool in_place;
+    bool is_in_place;
 
     if (device < 0 || device >= driver->device_count || MSCCLPP_OK != mscclpp_cuda_enter(device, &scope)) {
         return false;
     }
-    in_place = CUDA_SUCCESS == driver->pointer_get_attributes(1, &attribute, &value, (CUdeviceptr)(uintptr_t)address) &&
-               device_pointer == (CUdeviceptr)(uintptr_t)address;
+    is_in_place =
+        CUDA_SUCCESS == driver->pointer_get_attributes(1, &attribute, &value, (CUdeviceptr)(uintptr_t)address) &&
+        device_pointer == (CUdeviceptr)(uintptr_t)address;
     mscclpp_cuda_leave(&scope);
-    return in_place;
+    return is_in_place;
 }
 
 /*
@@ -157,15 +158,15 @@ static mscclpp_reach_t find_reach(int device, const void *address, unsigned long
                                         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT,
                                         CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
     unsigned type = 0;
-    unsigned managed = 0;
+    unsigned is_managed = 0;
     int ordinal = -1;
     CUcontext context = NULL, primary = NULL;
-    unsigned exportable = 0;
-    void *values[] = {&type, &managed, &ordinal, &context, &exportable};
+    unsigned is_exportable = 0;
+    void *values[] = {&type, &is_managed, &ordinal, &context, &is_exportable};
 
     if (CUDA_SUCCESS != driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values,
                                                        (CUdeviceptr)(uintptr_t)address) ||
-        CU_MEMORYTYPE_DEVICE != type || 0 != managed || ordinal != device) {
+        CU_MEMORYTYPE_DEVICE != type || 0 != is_managed || ordinal != device) {
         return reach_by_query(device, address);
     }
     if (context == NULL) {
@@ -175,7 +176,7 @@ static mscclpp_reach_t find_reach(int device, const void *address, unsigned long
         return reach_by_query(device, address);
     }
     /* Memory that cannot be exported was imported, perhaps from another device. */
-    if (0 == exportable) {
+    if (0 == is_exportable) {
         return MSCCLPP_REACH_FAR;
     }
     if (mscclpp_cuda_is_settled(buffer_id)) {
@@ -218,13 +219,13 @@ void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
                                         CU_POINTER_ATTRIBUTE_BUFFER_ID,      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
                                         CU_POINTER_ATTRIBUTE_RANGE_SIZE};
     unsigned type = 0;
-    unsigned managed = 0;
+    unsigned is_managed = 0;
     int ordinal = -1;
     CUcontext context = NULL;
     unsigned long long buffer_id = 0;
     CUdeviceptr base = 0;
     size_t length = 0;
-    void *values[] = {&type, &managed, &ordinal, &context, &buffer_id, &base, &length};
+    void *values[] = {&type, &is_managed, &ordinal, &context, &buffer_id, &base, &length};
 
     memset(info_p, 0, sizeof(*info_p));
     info_p->kind = MSCCLPP_MEM_HOST;
@@ -234,7 +235,7 @@ void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
                                                        (CUdeviceptr)(uintptr_t)address)) {
         return;
     }
-    if (0 != managed) {
+    if (0 != is_managed) {
         info_p->kind = MSCCLPP_MEM_MANAGED;
     } else if (CU_MEMORYTYPE_DEVICE == type) {
         /*
@@ -277,11 +278,11 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
                                         CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                                         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_BUFFER_ID};
     unsigned type = 0;
-    unsigned managed = 0;
-    unsigned capable = 0;
+    unsigned is_managed = 0;
+    unsigned is_exportable = 0;
     int ordinal = -1;
     unsigned long long buffer_id = 0;
-    void *values[] = {&type, &managed, &capable, &ordinal, &buffer_id};
+    void *values[] = {&type, &is_managed, &is_exportable, &ordinal, &buffer_id};
     CUdeviceptr pointer = (CUdeviceptr)(uintptr_t)address;
     CUdeviceptr base = 0;
     size_t length = 0;
@@ -293,7 +294,7 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     if (driver == NULL ||
         CUDA_SUCCESS !=
             driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values, pointer) ||
-        CU_MEMORYTYPE_DEVICE != type || 0 != managed || 0 == capable || ordinal < 0 ||
+        CU_MEMORYTYPE_DEVICE != type || 0 != is_managed || 0 == is_exportable || ordinal < 0 ||
         ordinal >= driver->device_count) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -322,14 +323,15 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     return status;
 }
 
+/* The number does not change while the allocation exists. */
 uint64_t mscclpp_cuda_identify(const void *address)
 {
     return mscclpp_cuda_driver() == NULL ? 0 : mscclpp_cuda_buffer_id(address);
 }
 
 /*
- * Returns true if an error means that memory cannot be reached. These errors mean that two devices or two processes
- * cannot reach each other. Any other error is a fault.
+ * Returns true if an error means that two devices, or two processes, cannot reach each other's memory. Any other error
+ * is a fault.
  */
 static bool is_unreachable(cudaError_t error)
 {
@@ -351,21 +353,21 @@ static bool is_unreachable(cudaError_t error)
  * Logs a failed import, and returns its status. The level of the message depends on the cause. Clears the thread's last
  * error.
  */
-static mscclpp_status_t import_error(const char *call, cudaError_t error, const mscclpp_gpu_handle_t *handle,
-                                     int device)
+static mscclpp_status_t log_import_failure(const char *call, cudaError_t error, const mscclpp_gpu_handle_t *handle,
+                                           int device)
 {
-    bool is_unreachable_memory = is_unreachable(error);
+    bool cannot_reach = is_unreachable(error);
     /* If memory is short, the caller may be able to free some, or to manage without the import. */
     bool is_out_of_memory = cudaErrorMemoryAllocation == error;
 
-    mscclpp_log(is_unreachable_memory ? MSCCLPP_LOG_DEBUG
-                : is_out_of_memory    ? MSCCLPP_LOG_WARN
-                                      : MSCCLPP_LOG_ERROR,
+    mscclpp_log(cannot_reach       ? MSCCLPP_LOG_DEBUG
+                : is_out_of_memory ? MSCCLPP_LOG_WARN
+                                   : MSCCLPP_LOG_ERROR,
                 "%s for %llu bytes of process %lld on CUDA device %d failed: %s (%s)", call,
                 (unsigned long long)handle->length, (long long)handle->pid, device, cudaGetErrorName(error),
                 cudaGetErrorString(error));
     (void)cudaGetLastError();
-    return is_unreachable_memory ? MSCCLPP_ERR_NOT_SUPPORTED : mscclpp_cuda_status(error);
+    return cannot_reach ? MSCCLPP_ERR_NOT_SUPPORTED : mscclpp_cuda_status(error);
 }
 
 /*
@@ -418,7 +420,7 @@ static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handl
         error = enable_peer_access(device, opaque->device);
     }
     if (cudaSuccess != error) {
-        return import_error("cudaDeviceEnablePeerAccess", error, handle, device);
+        return log_import_failure("cudaDeviceEnablePeerAccess", error, handle, device);
     }
     *base_p = base;
     return MSCCLPP_OK;
@@ -426,7 +428,7 @@ static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handl
 
 /*
  * Memory of this process needs no mapping. Memory that cannot be reached is logged at the debug level, lack of memory
- * as a warning, and any other failure as an error (import_error).
+ * as a warning, and any other failure as an error (log_import_failure).
  */
 mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
@@ -446,14 +448,14 @@ mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle
         if (cudaSuccess == error) {
             *base_p = base;
         } else {
-            status = import_error("cudaIpcOpenMemHandle", error, handle, device);
+            status = log_import_failure("cudaIpcOpenMemHandle", error, handle, device);
         }
     }
     mscclpp_cuda_leave(&scope);
     return status;
 }
 
-/* Memory of this process was not mapped, and stays. */
+/* Undoes mscclpp_cuda_import_memory. Memory of this process itself was not mapped, so nothing is done for it. */
 void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base)
 {
     mscclpp_cuda_scope_t scope;
@@ -504,9 +506,9 @@ static mscclpp_status_t export_pages(uintptr_t begin, uintptr_t end, int *fd_p)
 mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, int *fd_p, uint64_t *offset_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t begin = (uintptr_t)address & ~(page - 1);
-    const uintptr_t end = ((uintptr_t)address + length + page - 1) & ~(page - 1);
+    const uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = (uintptr_t)address & ~(page_bytes - 1);
+    const uintptr_t end = ((uintptr_t)address + length + page_bytes - 1) & ~(page_bytes - 1);
     mscclpp_mem_info_t info;
     mscclpp_cuda_scope_t scope;
     mscclpp_status_t status;

@@ -58,8 +58,8 @@ static bool await_default_stream(CUstream stream, CUresult *result_p)
 }
 
 /*
- * Waits for the work in the default streams. The default streams are the one that all threads share, and the calling
- * thread's own. Waits for the second one even if the first one has failed.
+ * Waits for the work in both default streams: the one that all threads share, and the calling thread's own. Waits for
+ * the second one even if the first one has failed. Returns as await_default_stream does, true only if both have ended.
  */
 static bool await_default_streams(CUresult *result_p)
 {
@@ -94,26 +94,26 @@ static bool make_calls_wait(CUresult *result_p)
 }
 
 /*
- * Calls `visit` in the thread's own context, in which the thread made its latest calls, and in `context`, which is the
- * context of the memory's owner. NULL means that there is no such context. Meanwhile, the thread's capture mode is
- * relaxed, so that these calls do not end a capture of the application.
+ * Calls `visit` in the thread's own context, in which the thread made its latest calls, and in `owner_context`, which
+ * is the context of the memory's owner. NULL means that there is no such context. Meanwhile, the thread's capture mode
+ * is relaxed, so that these calls do not end a capture of the application.
  */
-static bool call_in_contexts(CUcontext context, bool (*visit)(CUresult *), CUresult *result_p)
+static bool call_in_contexts(CUcontext owner_context, bool (*visit)(CUresult *), CUresult *result_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    CUcontext own = NULL;
+    CUcontext thread_context = NULL;
     bool has_succeeded = true;
 
-    (void)driver->ctx_get_current(&own);
+    (void)driver->ctx_get_current(&thread_context);
     (void)driver->exchange_capture_mode(&mode);
-    if (own != NULL) {
+    if (thread_context != NULL) {
         has_succeeded = visit(result_p);
     }
-    if (context != NULL && own != context) {
-        if (CUDA_SUCCESS == DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->ctx_set_current(context))) {
+    if (owner_context != NULL && thread_context != owner_context) {
+        if (CUDA_SUCCESS == DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->ctx_set_current(owner_context))) {
             has_succeeded = visit(result_p) && has_succeeded;
-            (void)DRIVER_CALL(MSCCLPP_LOG_WARN, driver->ctx_set_current(own));
+            (void)DRIVER_CALL(MSCCLPP_LOG_WARN, driver->ctx_set_current(thread_context));
         } else {
             has_succeeded = false;
         }
@@ -136,23 +136,23 @@ mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long l
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
                                         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT};
     unsigned type = 0;
-    unsigned managed = 0;
+    unsigned is_managed = 0;
     int ordinal = -1;
     CUcontext context = NULL;
-    void *values[] = {&type, &managed, &ordinal, &context};
-    const CUdeviceptr at = (CUdeviceptr)(uintptr_t)address;
+    void *values[] = {&type, &is_managed, &ordinal, &context};
+    const CUdeviceptr pointer = (CUdeviceptr)(uintptr_t)address;
     CUresult result = CUDA_SUCCESS;
-    unsigned yes = 1;
+    unsigned enable = 1;
 
     /* Synchronous calls on pinned host memory always wait for their work. */
     if (CUDA_SUCCESS !=
-            driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values, at) ||
-        (CU_MEMORYTYPE_DEVICE != type && 0 == managed)) {
+            driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values, pointer) ||
+        (CU_MEMORYTYPE_DEVICE != type && 0 == is_managed)) {
         return MSCCLPP_OK;
     }
     if (context != NULL &&
-        CUDA_SUCCESS ==
-            DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->pointer_set_attribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at))) {
+        CUDA_SUCCESS == DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->pointer_set_attribute(
+                                                           &enable, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, pointer))) {
         if (call_in_contexts(context, await_default_streams, &result)) {
             atomic_store_explicit(&settled[buffer_id % SETTLED_SLOTS], buffer_id, memory_order_release);
         }
@@ -165,6 +165,7 @@ mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long l
     return CUDA_SUCCESS == result ? MSCCLPP_OK : MSCCLPP_ERR_DEVICE;
 }
 
+/* Does nothing for memory that the driver does not know, such as host memory, and for settled allocations. */
 mscclpp_status_t mscclpp_cuda_settle(const void *address)
 {
     unsigned long long buffer_id = mscclpp_cuda_driver() == NULL ? 0 : mscclpp_cuda_buffer_id(address);

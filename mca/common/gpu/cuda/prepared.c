@@ -8,7 +8,7 @@
 
 struct mscclpp_gpu_prepared {
     cudaGraphExec_t graph;
-    int device;
+    int device; /* number of the device for which the graph was made */
 };
 
 /*
@@ -112,7 +112,7 @@ mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscc
     return status;
 }
 
-/* If the device cannot be entered, the graph is leaked. NULL is allowed. */
+/* Frees a prepared launch. If the device cannot be entered, its graph is leaked. NULL is allowed. */
 void mscclpp_cuda_prepared_destroy(mscclpp_gpu_prepared_t *prepared)
 {
     mscclpp_cuda_scope_t scope;

@@ -9,7 +9,7 @@
 /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED, which older headers lack. Older drivers refuse it. */
 #define MPS_ENABLED ((CUdevice_attribute)133)
 
-/* The folder in which the processes of MPS meet, unless CUDA_MPS_PIPE_DIRECTORY names another one. */
+/* The folder of the MPS daemon's pipes, unless CUDA_MPS_PIPE_DIRECTORY names another one. */
 #define MPS_FOLDER "/tmp/nvidia-mps"
 
 /* 2^64 divided by the golden ratio, an odd number. Multiplying by it spreads a number over the high bits. */
@@ -25,15 +25,15 @@
 static uint64_t find_server(int device)
 {
     const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
-    struct stat info;
+    struct stat folder_info;
     uint64_t server;
-    int enabled = 0;
+    int is_enabled = 0;
 
-    if (CUDA_SUCCESS != mscclpp_cuda_driver()->device_get_attribute(&enabled, MPS_ENABLED, device) || 0 == enabled ||
-        0 != stat(folder != NULL && '\0' != folder[0] ? folder : MPS_FOLDER, &info)) {
+    if (CUDA_SUCCESS != mscclpp_cuda_driver()->device_get_attribute(&is_enabled, MPS_ENABLED, device) ||
+        0 == is_enabled || 0 != stat(folder != NULL && '\0' != folder[0] ? folder : MPS_FOLDER, &folder_info)) {
         return 0;
     }
-    server = (uint64_t)info.st_ino * HASH_FACTOR ^ (uint64_t)info.st_dev << 32 ^ (uint64_t)geteuid();
+    server = (uint64_t)folder_info.st_ino * HASH_FACTOR ^ (uint64_t)folder_info.st_dev << 32 ^ (uint64_t)geteuid();
     return 0 == server ? 1 : server;
 }
 
@@ -78,14 +78,14 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 }
 
 /*
- * Returns true if lines of 128 bytes are expected to arrive at the peer as a whole. CUDA does not report whether lines
- * arrive as a whole. Native atomics between the devices are taken as the sign, because NVLink has them and PCIe does
- * not. Devices before compute capability 7.0 count as unable.
+ * Returns true if lines of 128 bytes are expected to arrive at the peer as a whole. CUDA does not report this. Native
+ * atomics between the devices are taken as the sign, because NVLink has them and PCIe does not. Devices before compute
+ * capability 7.0 count as unable.
  */
 static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
 {
     mscclpp_gpu_info_t own_info, peer_info;
-    int peer, atomics = 0, count = 0;
+    int peer, has_atomics = 0, count = 0;
 
     if (MSCCLPP_OK != cuda_device_info(device, &own_info) || own_info.compute_major < 7) {
         return false;
@@ -101,9 +101,9 @@ static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
             0 == memcmp(peer_info.uuid, peer_uuid, sizeof(peer_info.uuid))) {
             return peer_info.compute_major >= 7 &&
                    cudaSuccess == CUDA_CALL(MSCCLPP_LOG_DEBUG,
-                                            cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported,
+                                            cudaDeviceGetP2PAttribute(&has_atomics, cudaDevP2PAttrNativeAtomicSupported,
                                                                       device, peer)) &&
-                   0 != atomics;
+                   0 != has_atomics;
         }
     }
     return false;
@@ -160,7 +160,7 @@ static cudaError_t zero_memory(void *address, size_t size)
  * large pages, too. If an allocation is a page short of that, copy engines that write to it lose a quarter of their
  * rate. Smaller allocations share pages and are not rounded.
  */
-#define LARGE_PAGE ((size_t)2 << 20)
+#define LARGE_PAGE_BYTES ((size_t)2 << 20)
 
 /*
  * Allocates zeroed device memory, of whole large pages if `size` is at least one. Waits until the memory is zero. After
@@ -179,8 +179,8 @@ static mscclpp_status_t cuda_device_alloc(int device, size_t size, void **addres
     if (MSCCLPP_OK != status) {
         return status;
     }
-    if (size >= LARGE_PAGE && size <= SIZE_MAX - LARGE_PAGE) {
-        size = (size + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+    if (size >= LARGE_PAGE_BYTES && size <= SIZE_MAX - LARGE_PAGE_BYTES) {
+        size = (size + LARGE_PAGE_BYTES - 1) / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
     }
     error = cudaMalloc(&address, size);
     if (cudaSuccess != error) {
@@ -202,6 +202,7 @@ static mscclpp_status_t cuda_device_alloc(int device, size_t size, void **addres
     return mscclpp_cuda_status(error);
 }
 
+/* Frees memory of cuda_device_alloc. If the device cannot be entered, the memory is leaked. NULL is allowed. */
 static void cuda_device_free(int device, void *address)
 {
     mscclpp_cuda_scope_t scope;
@@ -244,6 +245,7 @@ static mscclpp_status_t cuda_host_alloc(size_t size, void **host_address_p, void
     return mscclpp_cuda_status(error);
 }
 
+/* Frees memory of cuda_host_alloc. If no device can be entered, the memory is leaked. NULL is allowed. */
 static void cuda_host_free(void *host_address)
 {
     mscclpp_cuda_scope_t scope;
@@ -286,6 +288,7 @@ static mscclpp_status_t cuda_host_register(void *host_address, size_t size, void
     return mscclpp_cuda_status(error);
 }
 
+/* Undoes cuda_host_register. If no device can be entered, the memory stays pinned. */
 static void cuda_host_unregister(void *host_address)
 {
     mscclpp_cuda_scope_t scope;

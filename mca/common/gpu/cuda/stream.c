@@ -21,8 +21,8 @@ cudaStream_t mscclpp_cuda_native_stream(const mscclpp_gpu_stream_t *stream)
 }
 
 /*
- * On devices without pools, uses cudaMalloc, whose memory can be used at once. After a failure, *address_p is
- * unchanged.
+ * Allocates in the stream's order. On a device without pools, uses cudaMalloc, whose memory can be used at once. After
+ * a failure, *address_p is unchanged.
  */
 mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
 {
@@ -49,7 +49,10 @@ mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t si
     return mscclpp_cuda_status(error);
 }
 
-/* If the device cannot be entered, the memory is leaked. NULL is allowed. */
+/*
+ * Frees the memory after the stream's work so far. If the device cannot be entered, the memory is leaked. NULL is
+ * allowed.
+ */
 void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 {
     mscclpp_cuda_scope_t scope;
@@ -115,7 +118,7 @@ mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **s
     return status;
 }
 
-/* NULL is allowed. */
+/* Destroys the CUDA stream, too, if it was created here. NULL is allowed. */
 void mscclpp_cuda_stream_destroy(mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;
@@ -176,17 +179,17 @@ static CUresult retain_in_graph(const mscclpp_cuda_driver_t *driver, CUstream st
 {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     CUgraph graph = NULL;
-    CUuserObject reference;
+    CUuserObject user_object;
     CUresult result = driver->stream_get_capture_info(stream, &capture, NULL, &graph, NULL, NULL);
 
     if (CUDA_SUCCESS != result || CU_STREAM_CAPTURE_STATUS_ACTIVE != capture) {
         return CUDA_SUCCESS != result ? result : CUDA_ERROR_ILLEGAL_STATE;
     }
-    result = driver->user_object_create(&reference, object, release, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+    result = driver->user_object_create(&user_object, object, release, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
     if (CUDA_SUCCESS != result) {
         return result;
     }
-    return driver->graph_retain_user_object(graph, reference, 1, CU_GRAPH_USER_OBJECT_MOVE);
+    return driver->graph_retain_user_object(graph, user_object, 1, CU_GRAPH_USER_OBJECT_MOVE);
 }
 
 /* Returns MSCCLPP_ERR_NOT_SUPPORTED, without a log line, for any failure; `release` is then never called. */
@@ -254,6 +257,7 @@ mscclpp_status_t mscclpp_cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const
     return status;
 }
 
+/* Queues the copies in the given order, up to the first that cannot be queued. Returns its error. */
 static mscclpp_status_t copy_one_by_one(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
 {
     mscclpp_status_t status = MSCCLPP_OK;

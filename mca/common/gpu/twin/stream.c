@@ -143,6 +143,7 @@ mscclpp_status_t mscclpp_twin_retain(mscclpp_gpu_stream_t *stream, void (*releas
     return mscclpp_dev_twin_keep(stream->queue, release, object) == 0 ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
+/* Never returns an error, because work of the twin cannot fail. */
 mscclpp_status_t mscclpp_twin_stream_query(mscclpp_gpu_stream_t *stream)
 {
     if (!mscclpp_dev_twin_queue_is_idle(stream->queue)) {
@@ -160,8 +161,8 @@ mscclpp_status_t mscclpp_twin_stream_sync(mscclpp_gpu_stream_t *stream)
      * Yields at first, because the kernels need the CPU. Sleeps if the work takes longer, because the peers' kernels
      * need it, too.
      */
-    for (unsigned turn = 0; !mscclpp_dev_twin_queue_is_idle(stream->queue); ++turn) {
-        if (turn < YIELDS_MAX) {
+    for (unsigned round = 0; !mscclpp_dev_twin_queue_is_idle(stream->queue); ++round) {
+        if (round < YIELDS_MAX) {
             sched_yield();
         } else {
             nanosleep(&(struct timespec){.tv_nsec = SLEEP_NANOSECONDS}, NULL);
@@ -190,6 +191,7 @@ void mscclpp_twin_stream_destroy(mscclpp_gpu_stream_t *stream)
     free(stream);
 }
 
+/* Allocates at once, and not in the order of the stream. */
 mscclpp_status_t mscclpp_twin_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
 {
     (void)stream;
@@ -246,11 +248,13 @@ mscclpp_status_t mscclpp_twin_copy_rows(mscclpp_gpu_stream_t *stream, void *to, 
     return status;
 }
 
+/* Copies a single row, in this call. */
 mscclpp_status_t mscclpp_twin_stream_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
     return mscclpp_twin_copy_rows(stream, to, from, size, size, 1);
 }
 
+/* Makes the copies one after another, each of which waits for the work in the stream. */
 mscclpp_status_t mscclpp_twin_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
 {
     mscclpp_status_t status = MSCCLPP_OK;

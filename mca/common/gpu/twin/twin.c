@@ -22,7 +22,7 @@ typedef struct twin_memory {
     mscclpp_shmseg_t *segment;
     uint64_t id;                 /* number of the segment in its creator */
     bool is_imported;            /* mapped from a peer or from this process itself; else allocated here */
-    mscclpp_gpu_handle_t handle; /* the handle of is_imported memory */
+    mscclpp_gpu_handle_t handle; /* the handle of imported memory */
 } twin_memory_t;
 
 _Static_assert(sizeof(mscclpp_shmseg_descriptor_t) <= MSCCLPP_GPU_HANDLE_SIZE, "a handle holds a segment's descriptor");
@@ -51,12 +51,14 @@ void mscclpp_gpu_twin_set_bounds(void (*bounds)(const void *address, void **base
     atomic_store_explicit(&twin_bounds, bounds, memory_order_release);
 }
 
+/* Finds one device, always. */
 static mscclpp_status_t twin_probe(int *device_count_p)
 {
     *device_count_p = 1;
     return MSCCLPP_OK;
 }
 
+/* Stores the twin's only device, which is the current device of every thread. */
 static mscclpp_status_t twin_current_device(int *device_p)
 {
     *device_p = TWIN_DEVICE;
@@ -67,7 +69,7 @@ static mscclpp_status_t twin_current_device(int *device_p)
  * Writes the device's UUID, one for each machine. All processes of a machine use the same CPUs, so the twin's device is
  * one GPU that they share.
  */
-static void twin_uuid(unsigned char *uuid)
+static void write_uuid(unsigned char *uuid)
 {
     const uint64_t words[2] = {mscclpp_machine_boot(), UINT64_C(0x6d73636c70707477)}; /* no GPU has a UUID like this */
 
@@ -87,19 +89,20 @@ static mscclpp_status_t twin_device_info(int device, mscclpp_gpu_info_t *info_p)
     }
     memset(info_p, 0, sizeof(*info_p));
     snprintf(info_p->name, sizeof(info_p->name), "host twin");
-    twin_uuid(info_p->uuid);
+    write_uuid(info_p->uuid);
     info_p->sm_count = MSCCLPP_DEV_MAX_BLOCKS; /* the system's scheduler lets any number of blocks make progress */
     info_p->server = 1;
     return MSCCLPP_OK;
 }
 
+/* Only checks the device: the kernels are functions of this library. */
 static mscclpp_status_t twin_preload(int device)
 {
     return mscclpp_twin_check_device(device);
 }
 
-/* Returns true if an address is in a piece of memory. An address below it wraps round to a number that is too large. */
-static bool holds(const twin_memory_t *memory, const void *address)
+/* Returns true if the memory contains the address. For an address below the memory, the unsigned difference is huge. */
+static bool contains_address(const twin_memory_t *memory, const void *address)
 {
     uintptr_t base = (uintptr_t)mscclpp_shmseg_base(memory->segment);
 
@@ -107,14 +110,14 @@ static bool holds(const twin_memory_t *memory, const void *address)
 }
 
 /*
- * Returns the link to the memory that contains an address, among is_imported or allocated memory; a link to NULL if
- * there is none. The caller holds twin_lock.
+ * Returns the link to the memory that contains an address, among the imported or the allocated memory. If there is
+ * none, returns a link to NULL. The caller holds twin_lock.
  */
 static twin_memory_t **find_memory(const void *address, bool is_imported)
 {
     twin_memory_t **link = &twin_memories;
 
-    while (*link != NULL && ((*link)->is_imported != is_imported || !holds(*link, address))) {
+    while (*link != NULL && ((*link)->is_imported != is_imported || !contains_address(*link, address))) {
         link = &(*link)->next;
     }
     return link;
@@ -205,7 +208,7 @@ static bool is_device(const void *address)
     return is_allocated_here;
 }
 
-/* Returns true for device memory. An answer costs nothing here, so none is kept for `reach`. */
+/* Returns true for device memory. Sets *allocation_p to 0, because `reach` can ask again at no cost. */
 static bool twin_is_device(const void *address, uint64_t *allocation_p)
 {
     if (allocation_p != NULL) {
@@ -214,6 +217,7 @@ static bool twin_is_device(const void *address, uint64_t *allocation_p)
     return is_device(address);
 }
 
+/* Kernels of the twin reach all device memory, and no memory that a test's filter hides. */
 static mscclpp_status_t twin_reach(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p)
 {
     (void)allocation;
@@ -281,6 +285,7 @@ static mscclpp_status_t twin_device_alloc(int device, size_t size, void **addres
     return MSCCLPP_OK;
 }
 
+/* Frees memory of twin_device_alloc. NULL is allowed. */
 static void twin_device_free(int device, void *address)
 {
     (void)device;
@@ -300,6 +305,7 @@ static mscclpp_status_t twin_host_alloc(size_t size, void **host_address_p, void
     return status;
 }
 
+/* Frees memory of twin_host_alloc. NULL is allowed. */
 static void twin_host_free(void *host_address)
 {
     free(host_address);
@@ -313,6 +319,7 @@ static mscclpp_status_t twin_host_register(void *host_address, size_t size, void
     return MSCCLPP_OK;
 }
 
+/* Does nothing, because twin_host_register pins nothing. */
 static void twin_host_unregister(void *host_address)
 {
     (void)host_address;
@@ -339,6 +346,7 @@ static bool describe_segment(const void *address, mscclpp_shmseg_descriptor_t *d
     return is_found || (knows_other_copies && mscclpp_shmseg_recognise(address, descriptor, offset));
 }
 
+/* Returns the number of the segment that contains an address, or 0 for memory outside segments. */
 static uint64_t twin_identify(const void *address)
 {
     mscclpp_shmseg_descriptor_t descriptor;
@@ -429,6 +437,7 @@ static mscclpp_status_t twin_import_memory(int device, const mscclpp_gpu_handle_
     return MSCCLPP_OK;
 }
 
+/* Unmaps memory of twin_import_memory. */
 static void twin_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base)
 {
     (void)device;
