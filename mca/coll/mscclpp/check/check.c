@@ -30,13 +30,13 @@ typedef struct check {
     struct check *next;
     mca_coll_mscclpp_module_t *module;
     mca_coll_mscclpp_oob_t *oob;
-    uint64_t number; /* the call's number among the communicator's compared calls */
-    int peers;       /* number of ranks in the communicator or, on an inter-communicator, in the remote group */
-    int rank;        /* this rank's index among the peers; -1 on an inter-communicator */
-    int missing;     /* peers whose arguments have not arrived */
-    double started;  /* time by mscclpp_now */
-    bool has_warned; /* a warning has named the missing ranks */
-    bool has_sent;   /* the sending of this rank's arguments has begun, or has failed */
+    uint64_t number;   /* the call's number among the communicator's compared calls */
+    int peers;         /* number of ranks in the communicator or, on an inter-communicator, in the remote group */
+    int rank;          /* this rank's index among the peers; -1 on an inter-communicator */
+    int missing_count; /* peers whose arguments have not arrived */
+    double started;    /* when it began, by mscclpp_now */
+    bool has_warned;   /* a warning has named the missing ranks */
+    bool has_sent;     /* the sending of this rank's arguments has begun, or has failed */
     mca_coll_mscclpp_oob_message_t *messages; /* the messages that hold the peers' signatures, linked by `next` */
     mca_coll_mscclpp_signature_t *own_signature;
     mca_coll_mscclpp_signature_t *signatures[]; /* by peer; NULL: not received yet */
@@ -46,9 +46,9 @@ _Static_assert(0 == offsetof(mca_coll_mscclpp_oob_message_t, data) % _Alignof(mc
                "signatures are read where they have been received");
 
 /*
- * Comparisons of nonblocking calls on all communicators. Such a call may be made within opal_progress while this thread
- * holds the lock further down its stack. Therefore the comparison is pushed on `arrived`, and the next holder of the
- * lock moves it to `pending`.
+ * Comparisons of nonblocking calls on all communicators. A new one is pushed on `arrived`, without the lock, because
+ * the call may be made within opal_progress while this thread holds the lock further down its stack. The next holder of
+ * the lock moves it to `pending`.
  */
 static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
 static check_t *pending;
@@ -97,7 +97,7 @@ static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
     check->oob = oob;
     check->number = module->checked_calls;
     check->peers = peers;
-    check->missing = peers;
+    check->missing_count = peers;
     check->rank = OMPI_COMM_IS_INTER(module->comm) ? -1 : ompi_comm_rank(module->comm);
     check->started = mscclpp_now();
     check->own_signature = mca_coll_mscclpp_signature_new(call, peers);
@@ -107,14 +107,14 @@ static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
     }
     if (check->rank >= 0) {
         check->signatures[check->rank] = check->own_signature;
-        --check->missing;
+        --check->missing_count;
     }
     return check;
 }
 
 /*
  * Starts to send this rank's arguments to all peers. On an intra-communicator, a rank without memory sends to none: a
- * peer that had the arguments of all ranks would begin the call. Called, like take_end and advance_check, with the
+ * peer that had the arguments of all ranks would begin the call. Called, like take_ending and advance_check, with the
  * oob's lock held.
  */
 static mscclpp_status_t send_arguments(check_t *check)
@@ -155,7 +155,7 @@ static mscclpp_status_t accept_signature(check_t *check, mca_coll_mscclpp_oob_me
     message->next = check->messages;
     check->messages = message;
     check->signatures[message->peer] = signature;
-    --check->missing;
+    --check->missing_count;
     return MSCCLPP_OK;
 }
 
@@ -165,7 +165,7 @@ static bool is_blocking(mca_coll_mscclpp_check_function_t function)
 }
 
 /* Returns a message of a rank that does not compare this call; NULL: none. The caller frees it by free(). */
-static mca_coll_mscclpp_oob_message_t *take_end(check_t *check)
+static mca_coll_mscclpp_oob_message_t *take_ending(check_t *check)
 {
     mca_coll_mscclpp_oob_message_t *message =
         mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK_FAILED, check->number);
@@ -174,8 +174,8 @@ static mca_coll_mscclpp_oob_message_t *take_end(check_t *check)
                            : mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK_SKIPPED, check->number);
 }
 
-/* Returns true if the sender of such a message and this rank go on with the call: neither call waits for peers. */
-static bool is_skipped(const check_t *check, const mca_coll_mscclpp_oob_message_t *message)
+/* Returns true if this rank and the sender of such a message both go on with the call: neither call waits for peers. */
+static bool both_go_on(const check_t *check, const mca_coll_mscclpp_oob_message_t *message)
 {
     return MCA_COLL_MSCCLPP_OOB_CHECK_SKIPPED == message->header.kind && !is_blocking(check->own_signature->function);
 }
@@ -198,8 +198,8 @@ static mscclpp_status_t advance_check(check_t *check)
     if (MSCCLPP_OK == status) {
         status = mca_coll_mscclpp_oob_advance(check->oob, MCA_COLL_MSCCLPP_OOB_ANY);
     }
-    message = MSCCLPP_OK == status ? take_end(check) : NULL;
-    if (message != NULL && is_skipped(check, message)) {
+    message = MSCCLPP_OK == status ? take_ending(check) : NULL;
+    if (message != NULL && both_go_on(check, message)) {
         mscclpp_warn("%s: collective call %llu: not compared, as rank %d has no memory for that", check->oob->label,
                      (unsigned long long)check->number, message->peer);
         free(message);
@@ -215,11 +215,11 @@ static mscclpp_status_t advance_check(check_t *check)
            (message = mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK, check->number)) != NULL) {
         status = accept_signature(check, message);
     }
-    return MSCCLPP_OK == status && check->missing > 0 ? MSCCLPP_IN_PROGRESS : status;
+    return MSCCLPP_OK == status && check->missing_count > 0 ? MSCCLPP_IN_PROGRESS : status;
 }
 
 /* Returns true if the calls of all ranks match. Otherwise `text` names the difference. */
-static bool matches(const check_t *check, char *text, size_t size)
+static bool calls_match(const check_t *check, char *text, size_t size)
 {
     if (check->rank >= 0) {
         return mca_coll_mscclpp_signatures_match(check->signatures, check->peers, text, size);
@@ -276,7 +276,7 @@ static mscclpp_status_t check_clock(check_t *check)
     return is_over ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
-/* Logs at `level` that the calls do not match. `text` names the difference, as written by `matches`. */
+/* Logs at `level` that the calls do not match. `text` names the difference, as written by `calls_match`. */
 static void report_mismatch(const check_t *check, mscclpp_log_level_t level, const char *text)
 {
     char name[64];
@@ -301,7 +301,7 @@ static void end_job(const check_t *check)
  * Waits until the arguments of all ranks have arrived (MSCCLPP_OK), for a blocking call. Returns MSCCLPP_ERR_REVOKED if
  * the communicator is revoked; any other error, of this function or of advance_check, has been logged.
  */
-static mscclpp_status_t wait_for(check_t *check)
+static mscclpp_status_t await_arguments(check_t *check)
 {
     mscclpp_status_t status;
 
@@ -337,12 +337,12 @@ static void push_arrived(check_t *check)
 /* Moves the comparisons that have arrived to the end of `pending`. Called with pending_lock held. */
 static void move_arrived(void)
 {
-    check_t **end = &pending;
+    check_t **tail = &pending;
 
-    while (*end != NULL) {
-        end = &(*end)->next;
+    while (*tail != NULL) {
+        tail = &(*tail)->next;
     }
-    *end = __atomic_exchange_n(&arrived, NULL, __ATOMIC_ACQUIRE);
+    *tail = __atomic_exchange_n(&arrived, NULL, __ATOMIC_ACQUIRE);
 }
 
 /*
@@ -381,7 +381,7 @@ static check_t *take_ended(mscclpp_status_t *status_p)
  * Advances comparisons of nonblocking calls: a callback of opal_progress. Returns how many have ended. A mismatch ends
  * the job. If a peer has given up, later compared calls of the communicator fail.
  */
-static int progress(void)
+static int advance_pending(void)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     char text[512];
@@ -392,7 +392,7 @@ static int progress(void)
     while (
         (__atomic_load_n(&pending, __ATOMIC_RELAXED) != NULL || __atomic_load_n(&arrived, __ATOMIC_RELAXED) != NULL) &&
         (check = take_ended(&status)) != NULL) {
-        if (MSCCLPP_OK == status && !matches(check, text, sizeof(text))) {
+        if (MSCCLPP_OK == status && !calls_match(check, text, sizeof(text))) {
             report_mismatch(check, MSCCLPP_LOG_ERROR, text);
             end_job(check);
         }
@@ -453,13 +453,13 @@ void mca_coll_mscclpp_check_settle(mca_coll_mscclpp_module_t *module)
 
 int mca_coll_mscclpp_check_init(void)
 {
-    return mca_coll_mscclpp_state.config.check_calls ? opal_progress_register(progress) : OMPI_SUCCESS;
+    return mca_coll_mscclpp_state.config.check_calls ? opal_progress_register(advance_pending) : OMPI_SUCCESS;
 }
 
 void mca_coll_mscclpp_check_fini(void)
 {
     if (mca_coll_mscclpp_state.config.check_calls) {
-        (void)opal_progress_unregister(progress);
+        (void)opal_progress_unregister(advance_pending);
         mca_coll_mscclpp_check_forget(NULL);
     }
 }
@@ -489,14 +489,14 @@ static void abandon_check(check_t *check, mscclpp_status_t status)
 
 /*
  * Compares the calls of all ranks, and waits for the result. Called for blocking calls. Returns MSCCLPP_ERR_INVALID,
- * after a log, if the calls do not match. Other errors are those of wait_for.
+ * after a log, if the calls do not match. Other errors are those of await_arguments.
  */
 static mscclpp_status_t compare_now(check_t *check)
 {
-    mscclpp_status_t status = wait_for(check);
+    mscclpp_status_t status = await_arguments(check);
     char text[512];
 
-    if (MSCCLPP_OK == status && !matches(check, text, sizeof(text))) {
+    if (MSCCLPP_OK == status && !calls_match(check, text, sizeof(text))) {
         status = MSCCLPP_ERR_INVALID;
         /* All ranks find the same mismatch, so only rank 0 logs it as an error. */
         report_mismatch(check, check->rank > 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR, text);
@@ -545,7 +545,7 @@ static int give_up_without_memory(mca_coll_mscclpp_module_t *module, mca_coll_ms
  * Counts a call whose comparison begins. Returns false if there is none: *rc_p is then what the caller returns. A rank
  * without peers compares nothing, and after a failed comparison, which was logged, each call fails at once.
  */
-static bool begin(mca_coll_mscclpp_module_t *module, int *rc_p)
+static bool begin_comparison(mca_coll_mscclpp_module_t *module, int *rc_p)
 {
     *rc_p = module->check_failed ? MPI_ERR_OTHER : OMPI_SUCCESS;
     if (module->check_failed || (!OMPI_COMM_IS_INTER(module->comm) && 1 == ompi_comm_size(module->comm))) {
@@ -561,10 +561,10 @@ int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module, mca
 {
     int rc;
 
-    return begin(module, &rc) ? give_up_without_memory(module, function) : rc;
+    return begin_comparison(module, &rc) ? give_up_without_memory(module, function) : rc;
 }
 
-/* A nonblocking call is left to `progress`. */
+/* A nonblocking call is left to `advance_pending`. */
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call)
 {
     mca_coll_mscclpp_oob_t *oob;
@@ -572,7 +572,7 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
     check_t *check;
     int rc;
 
-    if (!begin(module, &rc)) {
+    if (!begin_comparison(module, &rc)) {
         return rc;
     }
     oob = mca_coll_mscclpp_oob_ensure(module);
@@ -582,7 +582,7 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
     }
     if (!is_blocking(call->function)) {
         push_arrived(check);
-        (void)progress(); /* sends this rank's arguments, unless progress is already running further down the stack */
+        (void)advance_pending(); /* sends this rank's arguments, unless it already runs further down the stack */
         return OMPI_SUCCESS;
     }
     if (call->is_hopeless) {

@@ -14,7 +14,7 @@
 #define OP_DOES_NOT_COMMUTE (-2)
 
 /* The functions' names, without MPI_ and in lower case. */
-static const char *const names[] = {
+static const char *const function_names[] = {
 #define NAME(name_) #name_,
     MCA_COLL_MSCCLPP_BLOCKING(NAME) MCA_COLL_MSCCLPP_NONBLOCKING(NAME) MCA_COLL_MSCCLPP_PERSISTENT(NAME)
 #undef NAME
@@ -22,8 +22,9 @@ static const char *const names[] = {
 
 void mca_coll_mscclpp_signature_name(uint32_t function, char *name, size_t size)
 {
-    if (function < sizeof(names) / sizeof(names[0])) {
-        (void)snprintf(name, size, "MPI_%c%s", toupper((unsigned char)names[function][0]), names[function] + 1);
+    if (function < sizeof(function_names) / sizeof(function_names[0])) {
+        (void)snprintf(name, size, "MPI_%c%s", toupper((unsigned char)function_names[function][0]),
+                       function_names[function] + 1);
     } else {
         (void)snprintf(name, size, "function %u", function);
     }
@@ -176,19 +177,19 @@ static void list_ranks(const aspect_t *aspect, mca_coll_mscclpp_signature_t *con
 static void describe_values(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks,
                             char *text, size_t size)
 {
-    char value[64], list[96];
+    char value[64], rank_list[96];
     size_t used = (size_t)snprintf(text, size, "%s is ", aspect->name);
     int rank, earlier;
 
-    for (rank = 0; rank < ranks && used + sizeof(value) + sizeof(list) + PHRASE_RESERVE < size; ++rank) {
+    for (rank = 0; rank < ranks && used + sizeof(value) + sizeof(rank_list) + PHRASE_RESERVE < size; ++rank) {
         for (earlier = 0; earlier < rank && aspect->value(signatures[earlier]) != aspect->value(signatures[rank]);
              ++earlier) {
         }
         if (earlier == rank) {
             aspect->text(signatures[rank], value, sizeof(value));
-            list_ranks(aspect, signatures, ranks, rank, list, sizeof(list));
-            used +=
-                (size_t)snprintf(text + used, size - used, "%s%s on rank %s", 0 == rank ? "" : " and ", value, list);
+            list_ranks(aspect, signatures, ranks, rank, rank_list, sizeof(rank_list));
+            used += (size_t)snprintf(text + used, size - used, "%s%s on rank %s", 0 == rank ? "" : " and ", value,
+                                     rank_list);
         }
     }
 }

@@ -10,6 +10,7 @@
 
 #include "mca/common/base/log.h"
 
+/* Carries out the call by the component before this one. Returns its MPI error code. */
 static int call_previous(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                          mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op)
 {
@@ -17,6 +18,7 @@ static int call_previous(mca_coll_mscclpp_module_t *module, const void *sendbuf,
                                       module->previous.allreduce_module);
 }
 
+/* Stages the call through host memory. Returns an MPI error code. */
 static int stage_call(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                       mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op)
 {

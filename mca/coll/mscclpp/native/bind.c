@@ -62,7 +62,7 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
 }
 
 /* Receives what has come for a communicator that ends. Open MPI would otherwise take it for a later one's. */
-static void drain(mca_coll_mscclpp_module_t *module)
+static void drain_messages(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_oob_t *oob = module->oob;
 
@@ -85,7 +85,7 @@ static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
     (void)context;
     mca_coll_mscclpp_check_settle((mca_coll_mscclpp_module_t *)value);
     mca_coll_mscclpp_request_await((mca_coll_mscclpp_module_t *)value);
-    drain((mca_coll_mscclpp_module_t *)value);
+    drain_messages((mca_coll_mscclpp_module_t *)value);
     mca_coll_mscclpp_module_release_team((mca_coll_mscclpp_module_t *)value);
     return MPI_SUCCESS;
 }
@@ -180,18 +180,19 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
  */
 static void report_refusal(const mca_coll_mscclpp_module_t *module)
 {
-    static bool told;
+    static bool has_told;
     const char *algorithm = mca_coll_mscclpp_state.config.algorithm;
 
     if (0 != strcmp(algorithm, "auto") && 0 != strcmp(algorithm, "stage") && 0 == ompi_comm_rank(module->comm) &&
-        !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
+        !__atomic_exchange_n(&has_told, true, __ATOMIC_RELAXED)) {
         mscclpp_warn("%s: coll_mscclpp_algorithm is %s, but no kernels can serve this communicator: device buffers are "
                      "staged; coll_mscclpp_verbose 2 says why",
                      mca_coll_mscclpp_comm_name(module->comm), algorithm);
     }
 }
 
-static void append(char *text, size_t size, const char *name)
+/* Appends a name to a list of names with commas between, cut off at `size` bytes. */
+static void append_name(char *text, size_t size, const char *name)
 {
     const size_t used = strlen(text);
 
@@ -207,11 +208,12 @@ static void report_native(const mca_coll_mscclpp_module_t *module)
         return;
     }
     /* This rank is rank 0, whose value is valid for all ranks. */
-    append(0 != strcmp(mca_coll_mscclpp_state.config.algorithm, "stage") ? native : others, sizeof(native),
-           "allreduce");
+    append_name(0 != strcmp(mca_coll_mscclpp_state.config.algorithm, "stage") ? native : others, sizeof(native),
+                "allreduce");
 #define APPEND(id_, name_, pattern_)                                                                                   \
     if (MSCCLPP_COLL_##id_ < MSCCLPP_COLL_NEIGHBORS || OMPI_COMM_IS_TOPO(module->comm)) {                              \
-        append(mscclpp_collective_serves(module->team, MSCCLPP_COLL_##id_) ? native : others, sizeof(native), #name_); \
+        append_name(mscclpp_collective_serves(module->team, MSCCLPP_COLL_##id_) ? native : others, sizeof(native),     \
+                    #name_);                                                                                           \
     }
     MSCCLPP_COLLS(APPEND)
 #undef APPEND

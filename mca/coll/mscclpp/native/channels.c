@@ -20,10 +20,10 @@ static mscclpp_status_t open_user(mscclpp_team_t *team, void *context)
 }
 
 /*
- * Yields the communicator's object for channels. The first call makes the object and its team, and waits for all ranks.
- * `base` is an address on the device to use. If the communicator can have no such object, returns
- * MPI_ERR_UNSUPPORTED_OPERATION on all ranks. Returns another MPI error code if making the team failed; *user_p is NULL
- * then.
+ * Sets *user_p to the communicator's object for channels. The first call makes the object and its team, and waits for
+ * all ranks. `base` is an address on the device to use. If the communicator can have no such object, returns
+ * MPI_ERR_UNSUPPORTED_OPERATION on all ranks. If making the team fails, returns another MPI error code. After an error
+ * *user_p is NULL.
  */
 static int ensure_user(MPI_Comm comm, const void *base, mscclpp_user_t **user_p)
 {

@@ -63,8 +63,11 @@ static arrays_t arrays_of_recv(mscclpp_coll_t coll, passed_t *passed)
     }
 }
 
-/* Sets which sides MPI reads on this rank: not what MPI_IN_PLACE replaces, nor what only the root passes. */
-static void find_read(mscclpp_coll_t coll, const passed_t *passed, int rank, side_t *send, side_t *recv)
+/*
+ * Sets which sides MPI reads on this rank. It does not read a side that MPI_IN_PLACE replaces, nor, on other ranks than
+ * the root, a side that only the root passes.
+ */
+static void set_read_sides(mscclpp_coll_t coll, const passed_t *passed, int rank, side_t *send, side_t *recv)
 {
     const bool is_root = rank == passed->root;
 
@@ -84,15 +87,15 @@ static void find_read(mscclpp_coll_t coll, const passed_t *passed, int rank, sid
 }
 
 /*
- * Describes the two sides of a call. Its arguments have been described before, so the edges of a topology are known,
- * unless there was no memory for them.
+ * Describes the two sides of a call. Its arguments have been described before, so the edges of a topology are known. If
+ * there was no memory for the edges, returns MPI_ERR_NO_MEM.
  */
 static int find_sides(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll, passed_t *passed, side_t *send,
                       side_t *recv)
 {
     *send = (side_t){.arrays = arrays_of_send(coll, passed), .blocks = ompi_comm_size(module->comm)};
     *recv = (side_t){.arrays = arrays_of_recv(coll, passed), .blocks = ompi_comm_size(module->comm)};
-    find_read(coll, passed, ompi_comm_rank(module->comm), send, recv);
+    set_read_sides(coll, passed, ompi_comm_rank(module->comm), send, recv);
     if (coll >= MSCCLPP_COLL_NEIGHBORS) {
         mca_coll_mscclpp_stage_degrees(module->comm, &recv->blocks, &send->blocks);
         send->edges = module->edges_out;
@@ -103,7 +106,7 @@ static int find_sides(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll, pa
 }
 
 /* Returns room for `count` elements of `size` bytes at *end_p, which it moves behind them. */
-static void *take(max_align_t **end_p, int count, size_t size)
+static void *take_room(max_align_t **end_p, int count, size_t size)
 {
     void *room = *end_p;
 
@@ -112,7 +115,7 @@ static void *take(max_align_t **end_p, int count, size_t size)
 }
 
 /* Returns the size in bytes of the copies of a side's arrays, or a little more. */
-static size_t copies_size(const side_t *side)
+static size_t max_copies_bytes(const side_t *side)
 {
     const size_t block = sizeof(mca_coll_mscclpp_count_t) + sizeof(mca_coll_mscclpp_displ_t) + sizeof(MPI_Aint) +
                          sizeof(struct ompi_datatype_t *);
@@ -129,7 +132,7 @@ static void copy_arrays(const side_t *side, max_align_t **end_p)
         return;
     }
     if (arrays->counts != NULL) {
-        mca_coll_mscclpp_count_t *copy = take(end_p, side->blocks, sizeof(*copy));
+        mca_coll_mscclpp_count_t *copy = take_room(end_p, side->blocks, sizeof(*copy));
 
         for (int i = 0; i < side->blocks; ++i) {
             copy[i] = (mca_coll_mscclpp_count_t)mca_coll_mscclpp_count_at(*arrays->counts, i);
@@ -137,7 +140,7 @@ static void copy_arrays(const side_t *side, max_align_t **end_p)
         MCA_COLL_MSCCLPP_COUNTS_OF(*arrays->counts, copy);
     }
     if (arrays->displs != NULL) {
-        mca_coll_mscclpp_displ_t *copy = take(end_p, side->blocks, sizeof(*copy));
+        mca_coll_mscclpp_displ_t *copy = take_room(end_p, side->blocks, sizeof(*copy));
 
         for (int i = 0; i < side->blocks; ++i) {
             copy[i] = (mca_coll_mscclpp_displ_t)mca_coll_mscclpp_displ_at(*arrays->displs, i);
@@ -145,11 +148,11 @@ static void copy_arrays(const side_t *side, max_align_t **end_p)
         MCA_COLL_MSCCLPP_DISPLS_OF(*arrays->displs, copy);
     }
     if (arrays->offsets != NULL) {
-        *arrays->offsets = memcpy(take(end_p, side->blocks, sizeof(MPI_Aint)), *arrays->offsets,
+        *arrays->offsets = memcpy(take_room(end_p, side->blocks, sizeof(MPI_Aint)), *arrays->offsets,
                                   (size_t)side->blocks * sizeof(MPI_Aint));
     }
     if (arrays->types != NULL) {
-        *arrays->types = memcpy(take(end_p, side->blocks, sizeof(**arrays->types)), *arrays->types,
+        *arrays->types = memcpy(take_room(end_p, side->blocks, sizeof(**arrays->types)), *arrays->types,
                                 (size_t)side->blocks * sizeof(**arrays->types));
     }
 }
@@ -186,16 +189,16 @@ static void describe(kept_t *kept)
 int mca_coll_mscclpp_kept_make(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll, const passed_t *passed,
                                mca_coll_mscclpp_describe_fn_t describe_call, uint64_t largest_block, kept_t **kept_p)
 {
-    passed_t own = *passed;
+    passed_t own_arguments = *passed;
     side_t send, recv;
     kept_t *kept = NULL;
     max_align_t *end;
-    int rc = find_sides(module, coll, &own, &send, &recv);
+    int rc = find_sides(module, coll, &own_arguments, &send, &recv);
 
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    kept = malloc(sizeof(*kept) + copies_size(&send) + copies_size(&recv));
+    kept = malloc(sizeof(*kept) + max_copies_bytes(&send) + max_copies_bytes(&recv));
     if (kept == NULL) {
         mscclpp_error("%s: no memory for the arguments of a persistent %s", mca_coll_mscclpp_comm_name(module->comm),
                       mscclpp_coll_name(coll));
@@ -210,11 +213,11 @@ int mca_coll_mscclpp_kept_make(mca_coll_mscclpp_module_t *module, mscclpp_coll_t
     end = kept->arrays;
     copy_arrays(&send, &end);
     copy_arrays(&recv, &end);
-    hold_types(&kept->held, &send, own.stype);
-    hold_types(&kept->held, &recv, own.rtype);
-    mca_coll_mscclpp_hold_type(&kept->held, own.type);
+    hold_types(&kept->held, &send, own_arguments.stype);
+    hold_types(&kept->held, &recv, own_arguments.rtype);
+    mca_coll_mscclpp_hold_type(&kept->held, own_arguments.type);
     kept->module = module;
-    kept->passed = own;
+    kept->passed = own_arguments;
     kept->describe = describe_call;
     kept->largest_block = largest_block;
     describe(kept);

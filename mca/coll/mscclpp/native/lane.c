@@ -52,7 +52,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
                                void *context, mca_coll_mscclpp_lane_t **lane_p)
 {
     mca_coll_mscclpp_lane_t *lane = NULL;
-    uint64_t agreed[AGREED] = {[PASSES_DEVICE] = on_device, [LARGEST_BLOCK] = *largest_p, [HAS_NO_LANE] = 1};
+    uint64_t values[AGREED] = {[PASSES_DEVICE] = on_device, [LARGEST_BLOCK] = *largest_p, [HAS_NO_LANE] = 1};
     mscclpp_status_t status;
     int rc;
 
@@ -67,16 +67,16 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
      */
     if (count_lanes(module) < MAX_LANES) {
         lane = calloc(1, sizeof(*lane));
-        agreed[HAS_NO_LANE] = lane == NULL;
+        values[HAS_NO_LANE] = lane == NULL;
     }
-    rc = find_maxima(module, agreed);
-    if (OMPI_SUCCESS != rc || 0 == agreed[PASSES_DEVICE] || 0 != agreed[HAS_NO_LANE]) {
+    rc = find_maxima(module, values);
+    if (OMPI_SUCCESS != rc || 0 == values[PASSES_DEVICE] || 0 != values[HAS_NO_LANE]) {
         module->unserved = MCA_COLL_MSCCLPP_REASON_REQUESTS;
         free(lane);
         return rc;
     }
     /* From here on all ranks do the same, so a lane has the same number on all of them. */
-    *largest_p = agreed[LARGEST_BLOCK];
+    *largest_p = values[LARGEST_BLOCK];
     lane->module = module;
     lane->port.number = ++module->lanes_made;
     status = mca_coll_mscclpp_make_team(module, buffers[0], buffers[1], &lane->port, &lane->team);

@@ -73,13 +73,13 @@ void mca_coll_mscclpp_native_end(mca_coll_mscclpp_native_t *call)
 
 /* Adjacent elements of one type. Sizes and extents are in bytes. */
 typedef struct {
-    char *first;   /* the lowest byte of the first element's data */
-    char *address; /* the first element, from which the offsets of its type count */
+    char *first_byte; /* the lowest byte of the first element's data */
+    char *address;    /* the first element, from which the offsets of its type count */
     size_t count;
     size_t size; /* bytes of data in one element */
     ptrdiff_t extent;
     ptrdiff_t true_extent;
-    bool dense; /* the data are one range of bytes, in the order in which MPI counts them */
+    bool is_dense; /* the data are one range of bytes, in the order in which MPI counts them */
     const struct ompi_datatype_t *type;
 } elements_t;
 
@@ -113,10 +113,10 @@ static elements_t elements_at(const void *buffer, ptrdiff_t offset, size_t count
     ompi_datatype_get_extent(type, &lb, &elements.extent);
     ompi_datatype_get_true_extent(type, &true_lb, &elements.true_extent);
     elements.address = (char *)((uintptr_t)buffer + (uintptr_t)offset);
-    elements.first = (char *)((uintptr_t)elements.address + (uintptr_t)true_lb);
-    elements.dense = elements.true_extent == (ptrdiff_t)elements.size &&
-                     (elements.count <= 1 || elements.extent == (ptrdiff_t)elements.size) &&
-                     (0 == elements.count || is_in_order(type));
+    elements.first_byte = (char *)((uintptr_t)elements.address + (uintptr_t)true_lb);
+    elements.is_dense = elements.true_extent == (ptrdiff_t)elements.size &&
+                        (elements.count <= 1 || elements.extent == (ptrdiff_t)elements.size) &&
+                        (0 == elements.count || is_in_order(type));
     return elements;
 }
 
@@ -150,7 +150,7 @@ typedef mca_coll_mscclpp_bounds_t bounds_t;
 static void include_elements(bounds_t *bounds, const elements_t *elements)
 {
     const ptrdiff_t to_last = elements->extent * (ptrdiff_t)(elements->count - 1);
-    uintptr_t low = (uintptr_t)elements->first, high = low + (uintptr_t)elements->true_extent;
+    uintptr_t low = (uintptr_t)elements->first_byte, high = low + (uintptr_t)elements->true_extent;
 
     if (to_last < 0) {
         low -= (uintptr_t)-to_last;
@@ -195,14 +195,14 @@ static char *describe_elements(mca_coll_mscclpp_native_t *call, int side, const 
         return NULL;
     }
     call->passes_data = true;
-    if (!elements.dense) {
+    if (!elements.is_dense) {
         include_elements(&bounds, &elements);
         call->bounds[side] = bounds;
         *scattered_p = is_scattered(&bounds);
         add_pack(call, &packs[0], &elements, 0);
         *pack_count = 1;
     }
-    return elements.first;
+    return elements.first_byte;
 }
 
 void mca_coll_mscclpp_native_send(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
@@ -237,7 +237,7 @@ static elements_t elements_of_block(const mca_coll_mscclpp_blocks_t *blocks, int
 
     /* An empty block may have any type and any displacement, so neither is read. */
     if (0 == count) {
-        return (elements_t){.dense = true};
+        return (elements_t){.is_dense = true};
     }
     if (blocks->types == NULL) {
         ompi_datatype_get_extent(type, &lb, &extent);
@@ -254,7 +254,7 @@ static int count_blocks(const mca_coll_mscclpp_native_t *call, const mca_coll_ms
     return blocks->edges == NULL ? call->ranks : blocks->edges->count;
 }
 
-/* Yields block `position` in the order of ranks, and returns the rank that it is for, or from. */
+/* Sets *block to block number `position` in the order of ranks, and returns the rank that it is for, or from. */
 static int get_block(const mca_coll_mscclpp_blocks_t *blocks, int position, elements_t *block)
 {
     *block = elements_of_block(blocks, blocks->edges == NULL ? position : blocks->edges->edge[position].block);
@@ -282,14 +282,14 @@ static mscclpp_coll_pack_t *ensure_packs(mca_coll_mscclpp_native_t *call, mscclp
 /* The description of one buffer's blocks, and the memory that it is stored in. */
 typedef struct {
     mscclpp_dev_block_t *list; /* by rank: place and size of its data */
-    mscclpp_dev_runs_t *runs;  /* by rank: the runs that its block consists of; used if `strided` */
-    bool strided; /* each rank has at most one block, and each block consists of runs of one length and distance */
+    mscclpp_dev_runs_t *runs;  /* by rank: the runs that its block consists of; used if `is_strided` */
+    bool is_strided; /* each rank has at most one block, and each block consists of runs of one length and distance */
     mscclpp_coll_pack_t *built_in_packs;
     mscclpp_coll_pack_t **more_packs; /* for a longer list, which is freed with the call */
     mscclpp_coll_pack_t *packs;       /* built_in_packs, or *more_packs if there are too many blocks for these */
     size_t pack_count;                /* number of entries of `packs` in use */
-    bool scattered;                   /* the blocks may lie in several allocations */
-    bounds_t *bounds;                 /* set if that can be so */
+    bool is_scattered;                /* the blocks may lie in several allocations */
+    bounds_t *bounds;                 /* set if the blocks may lie in several allocations */
 } described_t;
 
 /*
@@ -304,8 +304,8 @@ static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, 
     int rc;
 
     *runs = (mscclpp_dev_runs_t){
-        .offset = (int64_t)((uintptr_t)block->first - lowest), .length = block->count * block->size, .count = 1};
-    if (block->dense) {
+        .offset = (int64_t)((uintptr_t)block->first_byte - lowest), .length = block->count * block->size, .count = 1};
+    if (block->is_dense) {
         return true;
     }
     rc = mca_coll_mscclpp_pieces_get(block->type, &piece, &pieces);
@@ -326,18 +326,18 @@ static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, 
 typedef struct {
     bounds_t bounds;  /* bounds of all blocks, holes included */
     uintptr_t lowest; /* the lowest first byte of a block; UINTPTR_MAX: all blocks are empty */
-    bool dense;       /* no block has holes and no rank several blocks: packed only if the blocks are scattered */
+    bool is_dense;    /* no block has holes and no rank several blocks: packed only if the blocks are scattered */
 } placement_t;
 
 /*
  * Adds up the bytes for each peer in described->list, and raises call->args.largest_block to the largest sum. Returns
- * the placement of the blocks. If a peer has several blocks, described->strided becomes false, because one run
- * description per peer cannot hold them.
+ * the placement of the blocks. If a peer has several blocks, sets described->is_strided to false, because there is one
+ * entry of described->runs for each peer.
  */
 static placement_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks, int count,
                                   described_t *described)
 {
-    placement_t placement = {.bounds = {.low = UINTPTR_MAX}, .lowest = UINTPTR_MAX, .dense = true};
+    placement_t placement = {.bounds = {.low = UINTPTR_MAX}, .lowest = UINTPTR_MAX, .is_dense = true};
     elements_t block;
 
     for (int peer = 0; peer < call->ranks; ++peer) {
@@ -348,16 +348,17 @@ static placement_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_col
         const int peer = get_block(blocks, i, &block);
         mscclpp_dev_block_t *total = &described->list[peer];
 
-        placement.dense = placement.dense && block.dense;
+        placement.is_dense = placement.is_dense && block.is_dense;
         if (0 != block.count) {
-            described->strided = described->strided && 0 == total->bytes;
-            placement.lowest = (uintptr_t)block.first < placement.lowest ? (uintptr_t)block.first : placement.lowest;
+            described->is_strided = described->is_strided && 0 == total->bytes;
+            placement.lowest =
+                (uintptr_t)block.first_byte < placement.lowest ? (uintptr_t)block.first_byte : placement.lowest;
             include_elements(&placement.bounds, &block);
         }
         total->bytes += block.count * block.size;
         call->args.largest_block = total->bytes > call->args.largest_block ? total->bytes : call->args.largest_block;
     }
-    placement.dense = placement.dense && described->strided;
+    placement.is_dense = placement.is_dense && described->is_strided;
     return placement;
 }
 
@@ -393,7 +394,7 @@ static char *describe_plain_blocks(mca_coll_mscclpp_native_t *call, const mca_co
         }
         described->list[peer] = (mscclpp_dev_block_t){.offset = first, .bytes = bytes};
     }
-    described->strided = true;
+    described->is_strided = true;
     for (int peer = 0; peer < call->ranks; ++peer) {
         mscclpp_dev_block_t *block = &described->list[peer];
 
@@ -431,29 +432,29 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
         is_plain(blocks->type)) {
         return describe_plain_blocks(call, blocks, described);
     }
-    described->strided = true;
+    described->is_strided = true;
     placement = measure_blocks(call, blocks, count, described);
     if (UINTPTR_MAX == placement.lowest) {
         return NULL;
     }
     call->passes_data = true;
-    if (!placement.dense || blocks->types != NULL) {
+    if (!placement.is_dense || blocks->types != NULL) {
         *described->bounds = placement.bounds;
-        described->scattered = is_scattered(&placement.bounds);
+        described->is_scattered = is_scattered(&placement.bounds);
     }
-    placement.dense = placement.dense && !described->scattered;
-    described->packs = placement.dense ? described->built_in_packs
-                                       : ensure_packs(call, described->built_in_packs, described->more_packs, count);
+    placement.is_dense = placement.is_dense && !described->is_scattered;
+    described->packs = placement.is_dense ? described->built_in_packs
+                                          : ensure_packs(call, described->built_in_packs, described->more_packs, count);
     for (int i = 0; i < count && described->packs != NULL; ++i) {
         const int peer = get_block(blocks, i, &block);
 
         if (0 == block.count) {
             continue;
         }
-        described->strided = described->strided && !described->scattered &&
-                             find_runs(call, &block, placement.lowest, &described->runs[peer]);
-        if (placement.dense) {
-            described->list[peer].offset = (uintptr_t)block.first - placement.lowest;
+        described->is_strided = described->is_strided && !described->is_scattered &&
+                                find_runs(call, &block, placement.lowest, &described->runs[peer]);
+        if (placement.is_dense) {
+            described->list[peer].offset = (uintptr_t)block.first_byte - placement.lowest;
             continue;
         }
         add_pack(call, &described->packs[described->pack_count++], &block, packed_bytes);
@@ -481,10 +482,10 @@ void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const 
 
     call->args.in = describe_blocks(call, blocks, &described);
     call->args.send = call->send;
-    call->args.send_runs = described.strided ? call->send_runs : NULL;
+    call->args.send_runs = described.is_strided ? call->send_runs : NULL;
     call->args.in_packs = described.packs;
     call->args.in_pack_count = described.pack_count;
-    call->args.in_scattered = described.scattered;
+    call->args.in_scattered = described.is_scattered;
     call->buffers[0] = call->args.in != NULL ? call->args.in : blocks->address;
 }
 
@@ -499,15 +500,15 @@ void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const 
 
     call->args.out = describe_blocks(call, blocks, &described);
     call->args.recv = call->recv;
-    call->args.recv_runs = described.strided ? call->recv_runs : NULL;
+    call->args.recv_runs = described.is_strided ? call->recv_runs : NULL;
     call->args.out_packs = described.packs;
     call->args.out_pack_count = described.pack_count;
-    call->args.out_scattered = described.scattered;
+    call->args.out_scattered = described.is_scattered;
     call->buffers[1] = call->args.out != NULL ? call->args.out : blocks->address;
 }
 
 /* Fills `list` with one block of `bytes` bytes at offset 0, for `peer` or MCA_COLL_MSCCLPP_ALL_PEERS. */
-static void set_bytes(const mca_coll_mscclpp_native_t *call, mscclpp_dev_block_t *list, int peer, uint64_t bytes)
+static void fill_list(const mca_coll_mscclpp_native_t *call, mscclpp_dev_block_t *list, int peer, uint64_t bytes)
 {
     for (int rank = 0; rank < call->ranks; ++rank) {
         list[rank].offset = 0;
@@ -522,7 +523,7 @@ void mca_coll_mscclpp_native_send_one(mca_coll_mscclpp_native_t *call, const voi
 
     mca_coll_mscclpp_native_send(call, buffer, count, type);
     call->args.send = call->send;
-    set_bytes(call, call->send, peer, bytes);
+    fill_list(call, call->send, peer, bytes);
     call->args.largest_block = bytes > call->args.largest_block ? bytes : call->args.largest_block;
 }
 
@@ -533,7 +534,7 @@ void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buf
 
     mca_coll_mscclpp_native_recv(call, buffer, count, type);
     call->args.recv = call->recv;
-    set_bytes(call, call->recv, peer, bytes);
+    fill_list(call, call->recv, peer, bytes);
     call->args.largest_block = bytes > call->args.largest_block ? bytes : call->args.largest_block;
 }
 

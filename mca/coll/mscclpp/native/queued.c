@@ -25,8 +25,8 @@ typedef mca_coll_mscclpp_queue_call_t call_t;
 typedef mca_coll_mscclpp_queue_end_t outcome_t;
 
 /*
- * Makes the team's queue (`prepare` of mca_coll_mscclpp_lane_make). Sets *context, a bool, to tell that there was a
- * team.
+ * Makes the team's queue (`prepare` of mca_coll_mscclpp_lane_make). Sets *context, a bool, to tell that there was
+ * a team.
  */
 static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
 {
@@ -83,7 +83,7 @@ static outcome_t outcome_from_status(mscclpp_status_t status, int *code_p)
 /*
  * Returns why a team is broken: the error that an earlier operation met on this rank, or else that another rank failed.
  */
-static mscclpp_status_t find_cause(mscclpp_team_t *team)
+static mscclpp_status_t find_failure_status(mscclpp_team_t *team)
 {
     char text[MSCCLPP_TEAM_FAILURE_TEXT];
     const mscclpp_status_t status = mscclpp_team_find_failure(team, text, sizeof(text));
@@ -105,7 +105,7 @@ static mscclpp_status_t begin_call(mca_coll_mscclpp_lane_t *lane, void *app_stre
             mscclpp_error("%s: queued call %llu: an earlier one failed; this and further ones return an error",
                           mca_coll_mscclpp_comm_name(lane->module->comm), (unsigned long long)lane->calls + 1);
         }
-        return find_cause(lane->team);
+        return find_failure_status(lane->team);
     }
     status = mscclpp_team_find_stream(lane->team, app_stream, stream_p);
     if (MSCCLPP_OK == status) {
@@ -141,6 +141,7 @@ static int with_stream(void *app_stream, mscclpp_gpu_ask_fn_t use, void *context
     return MSCCLPP_OK == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
 }
 
+/* Sets *answer_p, an int, to whether a stream is being captured (mscclpp_gpu_ask_fn_t). */
 static mscclpp_status_t ask_capturing(mscclpp_gpu_stream_t *stream, void *answer_p)
 {
     *(int *)answer_p = mca_coll_mscclpp_state.gpu->is_capturing(stream);
@@ -345,7 +346,10 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
     return outcome_from_status(status, code_p);
 }
 
-/* Enqueues a collective call other than all-reduce and barrier. Sets *code_p if the result is QUEUE_ERROR. */
+/*
+ * Enqueues a collective call other than all-reduce and barrier. If the result is QUEUE_ERROR, *code_p is the MPI error
+ * code.
+ */
 static outcome_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     mca_coll_mscclpp_native_t native;
@@ -399,7 +403,8 @@ static bool knows_allreduce(const mca_coll_mscclpp_module_t *module, const call_
            mscclpp_dev_supports(dtype, op, module->queued->team->group.on_twin);
 }
 
-/* Prepares a barrier or an all-reduce for `prepare`. These calls need no description. Returns an MPI error code. */
+/* Prepares a barrier or an all-reduce for `prepare_call`. These calls need no description. Returns an MPI error code.
+ */
 static int prepare_simple(mca_coll_mscclpp_module_t *module, const call_t *call, int *can_queue_p)
 {
     const bool is_barrier = MCA_COLL_MSCCLPP_QUEUE_BARRIER == call->coll;
@@ -413,7 +418,7 @@ static int prepare_simple(mca_coll_mscclpp_module_t *module, const call_t *call,
     return rc;
 }
 
-/* Prepares a call other than an all-reduce or a barrier for `prepare`. Returns an MPI error code. */
+/* Prepares a call other than an all-reduce or a barrier for `prepare_call`. Returns an MPI error code. */
 static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *can_queue_p, uint64_t *largest_p)
 {
     mca_coll_mscclpp_native_t native;
@@ -440,7 +445,7 @@ static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, 
  * Makes the objects that are necessary to queue a call repeatedly, and tells whether the call can be queued (api.h).
  * Returns an MPI error code.
  */
-static int prepare(const call_t *call, int *can_queue_p, uint64_t *largest_p)
+static int prepare_call(const call_t *call, int *can_queue_p, uint64_t *largest_p)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(call->comm);
 
@@ -492,6 +497,7 @@ static void fail_calls(MPI_Comm comm)
     }
 }
 
+/* Returns how many calls of a communicator have been queued; 0 if it is not served by this component. */
 static uint64_t count_calls(MPI_Comm comm)
 {
     const mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
@@ -500,7 +506,7 @@ static uint64_t count_calls(MPI_Comm comm)
 }
 
 /* Waits until the stream is idle. Runs MPI's progress meanwhile, since other ranks may depend on it. */
-static mscclpp_status_t wait_for(mscclpp_gpu_stream_t *stream, void *unused)
+static mscclpp_status_t await_idle(mscclpp_gpu_stream_t *stream, void *unused)
 {
     mscclpp_status_t status;
 
@@ -511,9 +517,10 @@ static mscclpp_status_t wait_for(mscclpp_gpu_stream_t *stream, void *unused)
     return status;
 }
 
+/* Waits until the application's stream is idle. Returns an Open MPI error code. */
 static int wait_stream(void *stream)
 {
-    return with_stream(stream, wait_for, NULL);
+    return with_stream(stream, await_idle, NULL);
 }
 
 extern const mca_coll_mscclpp_api_t mca_coll_mscclpp_api __attribute__((visibility("default")));
@@ -534,7 +541,7 @@ const mca_coll_mscclpp_api_t mca_coll_mscclpp_api = {
     .host_graph_destroy = mca_coll_mscclpp_host_graph_destroy,
     .host_loop = mca_coll_mscclpp_host_loop,
     .host_graph_append = mca_coll_mscclpp_host_graph_append,
-    .prepare = prepare,
+    .prepare = prepare_call,
     .is_twin = mca_coll_mscclpp_is_twin,
     .run_plan = mca_coll_mscclpp_run_plan,
     .map = mca_coll_mscclpp_map,

@@ -19,7 +19,8 @@ static bool is_ready; /* mca_coll_mscclpp_request_init has succeeded */
 
 /*
  * Guards all queues and their list. New queues are put at the head of the list. The holder of the turn reads a queue's
- * first call, and the queue's `next`, without the lock. Nobody else removes calls, or the queue with its last call.
+ * first call, and the queue's `next_item`, without the lock. Nobody else removes calls, or the queue with its last
+ * call.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mca_coll_mscclpp_queue_t *active_queues; /* the queues that hold calls; atomic */
@@ -27,19 +28,19 @@ static mca_coll_mscclpp_queue_t *active_queues; /* the queues that hold calls; a
 /* Which thread has the turn to run calls. The holder of the turn alone uses the next three variables. */
 enum { NOBODY, THREAD_OF_MPI, STARTER };
 static atomic_int turn = NOBODY;
-static mca_coll_mscclpp_request_t *handed_over; /* requests that other components complete */
-static mca_coll_mscclpp_request_t *ended;       /* those that a thread of MPI has to complete, in any order */
+static mca_coll_mscclpp_request_t *handed_over_requests; /* requests that other components complete */
+static mca_coll_mscclpp_request_t *ended_requests;       /* those that a thread of MPI has to complete, in any order */
 static bool has_relaxed; /* a call is in progress that the starter may continue, but only once there is another call */
 
-static atomic_int under_way; /* number of requests that are not complete */
+static atomic_int incomplete_count; /* number of requests that are not complete */
 
-/* Puts a request at the end of its queue, and the queue into the list if it was empty. */
+/* Puts a request at the end of its queue. If the queue was empty, puts the queue into the list of active queues. */
 static void append_request(mca_coll_mscclpp_request_t *request)
 {
     mca_coll_mscclpp_queue_t *queue = request->queue;
 
-    /* The call is counted before it is in the queue, so that `under_way` is never 0 while there is work. */
-    atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
+    /* The call is counted before it is in the queue, so that `incomplete_count` is never 0 while there is work. */
+    atomic_fetch_add_explicit(&incomplete_count, 1, memory_order_relaxed);
     request->next = NULL;
     pthread_mutex_lock(&lock);
     if (queue->first == NULL) {
@@ -61,12 +62,12 @@ static void append_request(mca_coll_mscclpp_request_t *request)
  */
 static mca_coll_mscclpp_request_t *remove_first(mca_coll_mscclpp_queue_t *queue)
 {
-    mca_coll_mscclpp_request_t *next;
+    mca_coll_mscclpp_request_t *next_item;
 
     pthread_mutex_lock(&lock);
-    next = queue->first->next;
-    __atomic_store_n(&queue->first, next, __ATOMIC_RELEASE);
-    if (next == NULL) {
+    next_item = queue->first->next;
+    __atomic_store_n(&queue->first, next_item, __ATOMIC_RELEASE);
+    if (next_item == NULL) {
         mca_coll_mscclpp_queue_t **link = &active_queues;
 
         while (queue != *link) {
@@ -76,14 +77,14 @@ static mca_coll_mscclpp_request_t *remove_first(mca_coll_mscclpp_queue_t *queue)
     }
     __atomic_store_n(&queue->count, queue->count - 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
-    return next;
+    return next_item;
 }
 
 /*
  * Returns the first request of the queue, or NULL if there is none. Reads with acquire, because the holder of the turn
  * does not take the lock.
  */
-static mca_coll_mscclpp_request_t *first_of(const mca_coll_mscclpp_queue_t *queue)
+static mca_coll_mscclpp_request_t *oldest_of(const mca_coll_mscclpp_queue_t *queue)
 {
     return __atomic_load_n(&queue->first, __ATOMIC_ACQUIRE);
 }
@@ -92,7 +93,7 @@ static mca_coll_mscclpp_request_t *first_of(const mca_coll_mscclpp_queue_t *queu
 static void complete_request(mca_coll_mscclpp_request_t *request)
 {
     request->super.super.req_status.MPI_ERROR = request->result;
-    atomic_fetch_sub_explicit(&under_way, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&incomplete_count, 1, memory_order_relaxed);
     (void)ompi_request_complete(&request->super.super, true);
 }
 
@@ -120,19 +121,19 @@ static bool take_turn(int thread)
  * Takes the turn for a thread of MPI. Returns false if another thread has it, or the code that resumed the caller's
  * fiber.
  */
-static bool begin_turn(void)
+static bool take_turn_for_mpi(void)
 {
     return !mscclpp_fiber_inside() && take_turn(THREAD_OF_MPI);
 }
 
-/* Takes the turn for a new call (begin_turn). Waits for the starter, which never has the turn for long. */
-static bool begin_turn_of_start(void)
+/* Takes the turn for a new call (take_turn_for_mpi). Waits for the starter, which never has the turn for long. */
+static bool take_turn_for_new_call(void)
 {
-    bool has_turn = begin_turn();
+    bool has_turn = take_turn_for_mpi();
 
     while (!has_turn && !mscclpp_fiber_inside() && THREAD_OF_MPI != atomic_load_explicit(&turn, memory_order_relaxed)) {
         sched_yield();
-        has_turn = begin_turn();
+        has_turn = take_turn_for_mpi();
     }
     return has_turn;
 }
@@ -158,19 +159,19 @@ static mca_coll_mscclpp_queue_t *first_queue(void)
 static bool is_for_starter(const mca_coll_mscclpp_request_t *request)
 {
     return mscclpp_fiber_is_urgent(request->fiber) ||
-           (mscclpp_fiber_is_open(request->fiber) && atomic_load_explicit(&under_way, memory_order_relaxed) > 1);
+           (mscclpp_fiber_is_open(request->fiber) && atomic_load_explicit(&incomplete_count, memory_order_relaxed) > 1);
 }
 
 /*
  * Runs the calls of a queue in the starter, oldest first, until a call has to wait or may only be run by a thread of
- * MPI. Calls that end here go to the list `ended`, since only a thread of MPI may complete their requests. Returns BUSY
- * if a call has advanced, WAITING if the first call still waits, or IDLE if no call is for the starter. If there is no
- * memory for a fiber, the call is left to a thread of MPI.
+ * MPI. Calls that end here go to the list `ended_requests`, since only a thread of MPI may complete their requests.
+ * Returns BUSY if a call has advanced, WAITING if the first call still waits, or IDLE if no call is for the starter. If
+ * there is no memory for a fiber, the call is left to a thread of MPI.
  */
 static mca_coll_mscclpp_starter_look_t run_in_starter(mca_coll_mscclpp_queue_t *queue)
 {
-    mca_coll_mscclpp_starter_look_t found = MCA_COLL_MSCCLPP_STARTER_IDLE;
-    mca_coll_mscclpp_request_t *request = first_of(queue), *next;
+    mca_coll_mscclpp_starter_look_t most_active = MCA_COLL_MSCCLPP_STARTER_IDLE;
+    mca_coll_mscclpp_request_t *request = oldest_of(queue), *next_item;
 
     while (request != NULL) {
         if (request->fiber == NULL && request->is_for_kernels) {
@@ -182,48 +183,48 @@ static mca_coll_mscclpp_starter_look_t run_in_starter(mca_coll_mscclpp_queue_t *
         if (request->fiber == NULL || !is_for_starter(request)) {
             has_relaxed = has_relaxed || (request->fiber != NULL && mscclpp_fiber_is_open(request->fiber));
             request->told_starter = false;
-            return found;
+            return most_active;
         }
         switch (mscclpp_fiber_resume_apart(request->fiber)) {
         case MSCCLPP_FIBER_WAITS:
-            return MCA_COLL_MSCCLPP_STARTER_IDLE == found ? MCA_COLL_MSCCLPP_STARTER_WAITING : found;
+            return MCA_COLL_MSCCLPP_STARTER_IDLE == most_active ? MCA_COLL_MSCCLPP_STARTER_WAITING : most_active;
         case MSCCLPP_FIBER_MOVED:
             return MCA_COLL_MSCCLPP_STARTER_BUSY;
         case MSCCLPP_FIBER_ENDED:
-            found = MCA_COLL_MSCCLPP_STARTER_BUSY;
-            next = remove_first(queue);
-            request->next = ended;
-            ended = request;
-            request = next;
+            most_active = MCA_COLL_MSCCLPP_STARTER_BUSY;
+            next_item = remove_first(queue);
+            request->next = ended_requests;
+            ended_requests = request;
+            request = next_item;
         }
     }
-    return found;
+    return most_active;
 }
 
 /*
  * Runs the calls that may continue while no thread is in MPI. This is the function that the starter calls repeatedly
  * (starter.h). Returns the most active result of all queues.
  */
-static mca_coll_mscclpp_starter_look_t look_for_open_calls(void)
+static mca_coll_mscclpp_starter_look_t run_open_calls(void)
 {
-    mca_coll_mscclpp_starter_look_t found = MCA_COLL_MSCCLPP_STARTER_IDLE;
-    mca_coll_mscclpp_queue_t *queue, *next;
+    mca_coll_mscclpp_starter_look_t most_active = MCA_COLL_MSCCLPP_STARTER_IDLE;
+    mca_coll_mscclpp_queue_t *queue, *next_item;
 
-    if (0 == atomic_load_explicit(&under_way, memory_order_relaxed)) {
+    if (0 == atomic_load_explicit(&incomplete_count, memory_order_relaxed)) {
         return MCA_COLL_MSCCLPP_STARTER_IDLE;
     }
     if (!take_turn(STARTER)) {
         return MCA_COLL_MSCCLPP_STARTER_WAITING; /* a thread of MPI runs calls, and may leave one open */
     }
-    for (queue = first_queue(); queue != NULL; queue = next) {
-        mca_coll_mscclpp_starter_look_t look;
+    for (queue = first_queue(); queue != NULL; queue = next_item) {
+        mca_coll_mscclpp_starter_look_t result;
 
-        next = queue->next; /* the queue leaves the list once it is empty */
-        look = run_in_starter(queue);
-        found = look > found ? look : found;
+        next_item = queue->next; /* the queue leaves the list once it is empty */
+        result = run_in_starter(queue);
+        most_active = result > most_active ? result : most_active;
     }
     end_turn();
-    return found;
+    return most_active;
 }
 
 /*
@@ -247,26 +248,26 @@ static bool resume_call(mca_coll_mscclpp_request_t *request)
         has_relaxed = has_relaxed || mscclpp_fiber_is_open(request->fiber);
     } else if (!request->told_starter) {
         request->told_starter = true;
-        mca_coll_mscclpp_starter_wake(look_for_open_calls);
+        mca_coll_mscclpp_starter_wake(run_open_calls);
     }
     return true;
 }
 
 /*
  * Runs the calls of a queue, oldest first, until a call has to wait. A call that another component completes leaves the
- * queue, too, and its request is kept in `handed_over`. Returns the number of requests that were completed. Called,
- * like the next function, by the holder of the turn.
+ * queue, too, and its request is kept in `handed_over_requests`. Returns the number of requests that were completed.
+ * Called, like the next function, by the holder of the turn.
  */
 static int advance_queue(mca_coll_mscclpp_queue_t *queue)
 {
-    mca_coll_mscclpp_request_t *request = first_of(queue), *next;
+    mca_coll_mscclpp_request_t *request = oldest_of(queue), *next_item;
     int completed = 0;
 
-    for (; request != NULL && !resume_call(request); request = next) {
-        next = remove_first(queue);
+    for (; request != NULL && !resume_call(request); request = next_item) {
+        next_item = remove_first(queue);
         if (OMPI_SUCCESS == request->result && request->inner != NULL) {
-            request->next = handed_over;
-            handed_over = request;
+            request->next = handed_over_requests;
+            handed_over_requests = request;
         } else {
             complete_request(request);
             ++completed;
@@ -281,7 +282,7 @@ static int advance_queue(mca_coll_mscclpp_queue_t *queue)
  */
 static int advance_handed_over(void)
 {
-    mca_coll_mscclpp_request_t **link = &handed_over, *request;
+    mca_coll_mscclpp_request_t **link = &handed_over_requests, *request;
     int completed = 0;
 
     while ((request = *link) != NULL) {
@@ -308,8 +309,8 @@ static int complete_ended(void)
     mca_coll_mscclpp_request_t *request;
     int completed = 0;
 
-    while ((request = ended) != NULL) {
-        ended = request->next;
+    while ((request = ended_requests) != NULL) {
+        ended_requests = request->next;
         complete_request(request);
         ++completed;
     }
@@ -322,14 +323,14 @@ static int complete_ended(void)
  */
 static int progress(void)
 {
-    mca_coll_mscclpp_queue_t *queue, *next;
+    mca_coll_mscclpp_queue_t *queue, *next_item;
     int completed = 0;
 
-    if (0 == atomic_load_explicit(&under_way, memory_order_relaxed) || !begin_turn()) {
+    if (0 == atomic_load_explicit(&incomplete_count, memory_order_relaxed) || !take_turn_for_mpi()) {
         return 0;
     }
-    for (queue = first_queue(); queue != NULL; queue = next) {
-        next = queue->next; /* the queue leaves the list once it is empty */
+    for (queue = first_queue(); queue != NULL; queue = next_item) {
+        next_item = queue->next; /* the queue leaves the list once it is empty */
         completed += advance_queue(queue);
     }
     completed += advance_handed_over();
@@ -358,11 +359,11 @@ static void begin_request(mca_coll_mscclpp_request_t *request)
     request->inner = NULL;
     request->told_starter = false;
     append_request(request);
-    if (begin_turn_of_start()) {
+    if (take_turn_for_new_call()) {
         (void)advance_queue(queue);
-        if (has_relaxed && atomic_load_explicit(&under_way, memory_order_relaxed) > 1) {
+        if (has_relaxed && atomic_load_explicit(&incomplete_count, memory_order_relaxed) > 1) {
             has_relaxed = false;
-            mca_coll_mscclpp_starter_wake(look_for_open_calls);
+            mca_coll_mscclpp_starter_wake(run_open_calls);
         }
         end_turn();
     }

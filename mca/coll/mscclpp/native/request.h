@@ -35,7 +35,8 @@ typedef struct {
 
 struct mca_coll_mscclpp_request_t {
     ompi_coll_base_nbc_request_t super;
-    mca_coll_mscclpp_request_t *next; /* the next request in the queue, in `handed_over` or in `ended` */
+    mca_coll_mscclpp_request_t
+        *next; /* the next request in the queue, in `handed_over_requests` or in `ended_requests` */
     mca_coll_mscclpp_module_t *module;
     mca_coll_mscclpp_queue_t *queue; /* the queue that the request's starts are put into */
     mca_coll_mscclpp_lane_t *lane;   /* the lane of a persistent request; NULL for a nonblocking call */

@@ -42,10 +42,10 @@ static bool follow_peers(mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * Shows the ranks of this node, and of the next one, that this rank lives while it waits in an agreement. So the wait
- * for a rank that dies there goes on from that time where the call waits for it again.
+ * Shows the ranks of this node, and of the next one, that this rank lives while it waits in an agreement. If the rank
+ * dies there, the call's later wait for it counts from its last sign (mca_coll_mscclpp_agree_tend_fn_t).
  */
-static mscclpp_status_t tend_agreement(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_agree_stage_t stage)
+static mscclpp_status_t give_signs(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_agree_stage_t stage)
 {
     if (MCA_COLL_MSCCLPP_AGREE_BEGINS == stage) {
         mscclpp_team_begin_signs(module->team);
@@ -73,7 +73,7 @@ static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
     int rc;
 
     rc = mca_coll_mscclpp_agree(module, mscclpp_coll_name(call->args.coll), *on_device_p,
-                                has_board(module) ? tend_agreement : NULL, local, maxima, &wait_status);
+                                has_board(module) ? give_signs : NULL, local, maxima, &wait_status);
     if (MSCCLPP_OK != wait_status) {
         if (has_board(module)) {
             /* Whoever has given up first tells the late rank, too. */
@@ -90,8 +90,8 @@ static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
 
 /*
  * Returns true if this rank passes device memory. If it passes data, only buffers with data count, because a buffer
- * without data may be any pointer. Sets *out_p and *in_p to the allocations of output and input as far as they were
- * asked for, for the rest of the call, and else to 0.
+ * without data may be any pointer. Sets *out_p and *in_p to the allocations of output and input, for the rest of the
+ * call. An allocation that was not asked for is 0.
  */
 static bool find_whether_device(const mca_coll_mscclpp_native_t *call, uint64_t *out_p, uint64_t *in_p)
 {

@@ -18,7 +18,7 @@
  */
 #define SPIN_SECONDS 200e-6
 #define NAP_PART 16
-#define NAP_MAX 1e-3
+#define NAP_MAX_SECONDS 1e-3
 
 #define NS_PER_SECOND 1000000000
 
@@ -26,7 +26,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed; /* with the monotonic clock */
 static pthread_t thread;
 static bool has_thread;
-static bool closing;
+static bool is_closing;
 static atomic_bool was_made;  /* the thread has been made, or could not be made and is not tried again */
 static atomic_bool is_asleep; /* the thread waits to be woken */
 static atomic_uint wakings;   /* number of calls of mca_coll_mscclpp_starter_wake */
@@ -35,7 +35,7 @@ static mca_coll_mscclpp_starter_look_t (*look_for_calls)(void);
 /* Naps after `idle_seconds` without a call to continue. Call with the lock held. */
 static void nap(double idle_seconds)
 {
-    const double pause = idle_seconds / NAP_PART < NAP_MAX ? idle_seconds / NAP_PART : NAP_MAX;
+    const double pause = idle_seconds / NAP_PART < NAP_MAX_SECONDS ? idle_seconds / NAP_PART : NAP_MAX_SECONDS;
     struct timespec deadline;
 
     clock_gettime(CLOCK_MONOTONIC, &deadline);
@@ -46,15 +46,16 @@ static void nap(double idle_seconds)
 }
 
 /*
- * Sleeps until the thread is woken. `seen`: the number of wakings before the last look. Called with the lock held.
+ * Sleeps until the thread is woken. `seen_wakings`: the number of wakings before the last look. Called with the lock
+ * held.
  *
  * The waker first counts the waking and then reads is_asleep. This function first sets is_asleep and then reads the
  * count. So at least one of the two sees the other, and no waking is lost.
  */
-static void sleep_since(unsigned seen)
+static void sleep_since(unsigned seen_wakings)
 {
     atomic_store(&is_asleep, true);
-    while (!closing && atomic_load(&wakings) == seen) {
+    while (!is_closing && atomic_load(&wakings) == seen_wakings) {
         (void)pthread_cond_wait(&changed, &lock);
     }
     atomic_store(&is_asleep, false);
@@ -65,35 +66,35 @@ static void sleep_since(unsigned seen)
  * and sleeps if there are none. If the thread has been woken since the previous look, it spins again, as it does after
  * it has continued a call.
  */
-static void *run(void *unused)
+static void *starter_main(void *unused)
 {
     double active_at = mscclpp_now();
-    unsigned seen = 0;
+    unsigned seen_wakings = 0;
 
     (void)unused;
     pthread_mutex_lock(&lock);
-    while (!closing) {
-        const unsigned before = atomic_load(&wakings);
+    while (!is_closing) {
+        const unsigned wakings_before = atomic_load(&wakings);
         mca_coll_mscclpp_starter_look_t found;
-        double now;
+        double now_seconds;
 
         pthread_mutex_unlock(&lock);
         found = look_for_calls();
-        now = mscclpp_now();
-        if (MCA_COLL_MSCCLPP_STARTER_BUSY == found || before != seen) {
-            active_at = now;
+        now_seconds = mscclpp_now();
+        if (MCA_COLL_MSCCLPP_STARTER_BUSY == found || wakings_before != seen_wakings) {
+            active_at = now_seconds;
         }
-        seen = before;
-        if (now - active_at < SPIN_SECONDS) {
+        seen_wakings = wakings_before;
+        if (now_seconds - active_at < SPIN_SECONDS) {
             sched_yield();
             pthread_mutex_lock(&lock);
             continue;
         }
         pthread_mutex_lock(&lock);
         if (MCA_COLL_MSCCLPP_STARTER_IDLE == found) {
-            sleep_since(seen);
-        } else if (!closing) {
-            nap(now - active_at);
+            sleep_since(seen_wakings);
+        } else if (!is_closing) {
+            nap(now_seconds - active_at);
         }
     }
     pthread_mutex_unlock(&lock);
@@ -113,8 +114,8 @@ static void make_thread(void)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    closing = false;
-    error = mscclpp_thread_start(&thread, "mscclpp-starter", run, NULL);
+    is_closing = false;
+    error = mscclpp_thread_start(&thread, "mscclpp-starter", starter_main, NULL);
     has_thread = 0 == error;
     if (0 != error) {
         errno = error;
@@ -155,7 +156,7 @@ void mca_coll_mscclpp_starter_fini(void)
         pthread_mutex_unlock(&lock);
         return;
     }
-    closing = true;
+    is_closing = true;
     pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
     (void)pthread_join(thread, NULL);

@@ -10,7 +10,7 @@
  * logs. A leader that does not end the call after the deadline is taken for a late rank.
  *
  * These messages reach a late rank when it no longer needs them. The next agreement tells all ranks that there are such
- * messages, and they throw them away.
+ * messages, and the ranks throw them away.
  *
  * A rank may die after it has answered. If all ranks have answered at the deadline, the leader asks all once more, and
  * names those that do not answer again. Ranks that have completed the agreement answer from where they wait (waits.c).
@@ -31,19 +31,19 @@
 #define RANKS_SHOWN 8
 
 /* Seconds between two looks for messages. A shorter wait never looks for any. */
-#define LOOK_EVERY 0.1
+#define LOOK_SECONDS 0.1
 
 /* The most seconds that other ranks have to answer. Ranks that have not answered by then are named. */
-#define ANSWER_TIME 1.0
+#define ANSWER_SECONDS 1.0
 
 /* The seconds after the deadline at which a rank no longer relies on the leader, which should have given up. */
-#define FOLLOW_TIME 2.0
+#define FOLLOW_SECONDS 2.0
 
 /*
  * The seconds after the deadline at which a leader ends the agreement if others have completed it. They wait for the
  * same ranks elsewhere, and should end the call for all and name the late ones.
  */
-#define PASSED_TIME 8.0
+#define PASSED_SECONDS 8.0
 
 /* While no leader has spoken, so many times as many ranks lead after each time to answer. */
 #define LEADERS_FACTOR 4
@@ -60,7 +60,7 @@ enum {
 /* Memory of Open MPI's all-reduce, which cannot be cancelled. After a failure this memory is therefore never freed. */
 typedef struct {
     /* The last element is 1 if this rank has sent messages in an earlier agreement, else 0. */
-    uint64_t own[MCA_COLL_MSCCLPP_AGREED + 1];
+    uint64_t own_numbers[MCA_COLL_MSCCLPP_AGREED + 1];
     uint64_t maxima[MCA_COLL_MSCCLPP_AGREED + 1];
     ompi_request_t *request; /* of the all-reduce */
 } numbers_t;
@@ -76,8 +76,8 @@ typedef struct {
     double told_at;         /* when this rank last told others that it waits; 0: not yet */
     int leaders;            /* ranks below this number are to lead */
     double led_since;       /* when this rank became a leader; 0: it is none */
-    bool overdue;           /* the leader has not ended the call in time */
-    bool warned;            /* a warning has named late ranks */
+    bool is_overdue;        /* the leader has not ended the call in time */
+    bool has_warned;        /* a warning has named late ranks */
     bool asks_again;        /* this rank leads, and has asked all ranks a second time */
     bool has_tended;        /* `tend` has been called */
     mca_coll_mscclpp_agree_tend_fn_t *tend; /* NULL: none */
@@ -101,7 +101,7 @@ static double seconds_to_answer(void)
 {
     const double ask_after = seconds_until_asking();
 
-    return ask_after < ANSWER_TIME ? ask_after / 2 : ANSWER_TIME;
+    return ask_after < ANSWER_SECONDS ? ask_after / 2 : ANSWER_SECONDS;
 }
 
 /* Returns true if a flag of a rank is set. False without memory for the flags. */
@@ -154,7 +154,7 @@ static int find_leader(const wait_t *wait)
  * Tells a rank that this one waits, unless it has been told. Without memory for the message nothing is sent, and a
  * later call tries again. Without memory for the flags, each call tells the rank.
  */
-static void tell(wait_t *wait, mca_coll_mscclpp_oob_t *oob, int rank, double now)
+static void tell_wait(wait_t *wait, mca_coll_mscclpp_oob_t *oob, int rank, double now)
 {
     const mca_coll_mscclpp_waits_t notice = {.kind = wait->asks_again       ? MCA_COLL_MSCCLPP_WAITS_AGAIN
                                                      : 0 != wait->led_since ? MCA_COLL_MSCCLPP_WAITS_LEADS
@@ -179,16 +179,16 @@ static void tell(wait_t *wait, mca_coll_mscclpp_oob_t *oob, int rank, double now
  */
 static void become_leader(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 {
-    const int own = ompi_comm_rank(oob->comm), ranks = ompi_comm_size(oob->comm);
+    const int own_rank = ompi_comm_rank(oob->comm), ranks = ompi_comm_size(oob->comm);
 
     wait->led_since = now;
-    set_flag(wait, own, WAITS | LEADS);
+    set_flag(wait, own_rank, WAITS | LEADS);
     for (int i = 1; i < ranks; ++i) {
-        const int rank = (own + i) % ranks;
+        const int rank = (own_rank + i) % ranks;
         if (wait->flags != NULL) {
             wait->flags[rank] &= (unsigned char)~TOLD;
         }
-        tell(wait, oob, rank, now);
+        tell_wait(wait, oob, rank, now);
     }
 }
 
@@ -207,12 +207,12 @@ static int count_flags(const wait_t *wait, unsigned char flag)
 /* Asks all ranks a second time, and gives them the time to answer. */
 static void ask_again(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 {
-    const int own = ompi_comm_rank(oob->comm), ranks = ompi_comm_size(oob->comm);
+    const int own_rank = ompi_comm_rank(oob->comm), ranks = ompi_comm_size(oob->comm);
 
     wait->asks_again = true;
     for (int i = 1; i < ranks; ++i) {
-        wait->flags[(own + i) % ranks] &= (unsigned char)~(WAITS | TOLD);
-        tell(wait, oob, (own + i) % ranks, now);
+        wait->flags[(own_rank + i) % ranks] &= (unsigned char)~(WAITS | TOLD);
+        tell_wait(wait, oob, (own_rank + i) % ranks, now);
     }
     wait->led_since = now;
 }
@@ -226,7 +226,7 @@ static void tell_leaders(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
         become_leader(wait, oob, now);
     }
     for (int rank = 0; rank < wait->leaders && rank < ranks; ++rank) {
-        tell(wait, oob, rank, now);
+        tell_wait(wait, oob, rank, now);
     }
 }
 
@@ -262,7 +262,7 @@ static void take_notice(wait_t *wait, mca_coll_mscclpp_oob_t *oob, const mca_col
         wait->deadline_from = now - notice.waited;
     }
     if (leads) {
-        tell(wait, oob, message->peer, now);
+        tell_wait(wait, oob, message->peer, now);
     } else if (0 == wait->led_since && wait->flags != NULL && find_leader(wait) < 0) {
         become_leader(wait, oob, now);
     }
@@ -300,12 +300,12 @@ static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob,
  */
 static void find_leaders(wait_t *wait, mca_coll_mscclpp_oob_t *oob, bool is_overdue, double now)
 {
-    const int own = ompi_comm_rank(oob->comm), ranks = ompi_comm_size(oob->comm);
+    const int own_rank = ompi_comm_rank(oob->comm), ranks = ompi_comm_size(oob->comm);
     int leader = find_leader(wait);
 
-    if (is_overdue && !wait->overdue) {
-        wait->overdue = true;
-        for (; leader >= 0 && leader != own; leader = find_leader(wait)) {
+    if (is_overdue && !wait->is_overdue) {
+        wait->is_overdue = true;
+        for (; leader >= 0 && leader != own_rank; leader = find_leader(wait)) {
             wait->flags[leader] = 0;
         }
         wait->told_at = leader < 0 ? 0 : wait->told_at;
@@ -333,17 +333,17 @@ static void give_up(const wait_t *wait, mca_coll_mscclpp_oob_t *oob)
 
 /*
  * Looks after the deadline that this rank keeps. After some time it looks for a leader. The leader warns a while later
- * about those that have not answered. At the deadline it logs an error, tells all ranks and returns
- * MSCCLPP_ERR_TIMEOUT. A rank that has no memory for the flags knows of no leader, and follows some time later. On
- * ranks that keep no deadline, it does nothing and returns MSCCLPP_OK.
+ * about those that have not answered. At the deadline the leader logs an error, tells all ranks and returns
+ * MSCCLPP_ERR_TIMEOUT. A rank without memory for the flags knows of no leader, and does the same FOLLOW_SECONDS later.
+ * On ranks that keep no deadline, does nothing and returns MSCCLPP_OK.
  */
 static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     const double waited = now - wait->deadline_from, ask_after = seconds_until_asking();
-    const double over = config->timeout > 0 ? waited - config->timeout : -1;
-    const int own = ompi_comm_rank(wait->module->comm);
-    bool is_over, warns, leads;
+    const double past_deadline = config->timeout > 0 ? waited - config->timeout : -1;
+    const int own_rank = ompi_comm_rank(wait->module->comm);
+    bool must_end, must_warn, leads;
     int waiting_rank;
     char call[96], ranks[128];
 
@@ -351,28 +351,28 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
         return MSCCLPP_OK;
     }
     if (wait->flags != NULL && ask_after > 0 && waited > ask_after) {
-        find_leaders(wait, oob, over > FOLLOW_TIME, now);
+        find_leaders(wait, oob, past_deadline > FOLLOW_SECONDS, now);
     }
-    leads = 0 != wait->led_since && find_leader(wait) == own && now - wait->led_since > seconds_to_answer();
-    if (over > 0 && over < PASSED_TIME && count_flags(wait, PASSED) > 0) {
+    leads = 0 != wait->led_since && find_leader(wait) == own_rank && now - wait->led_since > seconds_to_answer();
+    if (past_deadline > 0 && past_deadline < PASSED_SECONDS && count_flags(wait, PASSED) > 0) {
         return MSCCLPP_OK;
     }
-    is_over = over > 0 && (leads || (wait->flags == NULL && over > FOLLOW_TIME));
-    warns = leads && config->warn_after > 0 && waited > config->warn_after && !wait->warned;
-    if (is_over && !wait->asks_again && count_flags(wait, WAITS) == ompi_comm_size(oob->comm)) {
+    must_end = past_deadline > 0 && (leads || (wait->flags == NULL && past_deadline > FOLLOW_SECONDS));
+    must_warn = leads && config->warn_after > 0 && waited > config->warn_after && !wait->has_warned;
+    if (must_end && !wait->asks_again && count_flags(wait, WAITS) == ompi_comm_size(oob->comm)) {
         ask_again(wait, oob, now);
         return MSCCLPP_OK;
     }
-    if (!is_over && !warns) {
+    if (!must_end && !must_warn) {
         return MSCCLPP_OK;
     }
-    wait->warned = true;
+    wait->has_warned = true;
     /* The rank whose deadline this is may have died since. It is then one of the late ranks. */
-    waiting_rank = has_flag(wait, wait->deadline_rank, WAITS) ? wait->deadline_rank : own;
+    waiting_rank = has_flag(wait, wait->deadline_rank, WAITS) ? wait->deadline_rank : own_rank;
     list_late(wait, ranks, sizeof(ranks));
     (void)snprintf(call, sizeof(call), "%s call %llu, agreement on sizes", wait->collective,
                    (unsigned long long)wait->module->current_call);
-    if (!is_over) {
+    if (!must_end) {
         mscclpp_report_late(oob->label, call, waiting_rank, waited, ranks);
         return MSCCLPP_OK;
     }
@@ -392,7 +392,7 @@ static mscclpp_status_t check_wait(wait_t *wait)
     mca_coll_mscclpp_oob_t *oob;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (now - wait->looked_at < LOOK_EVERY) {
+    if (now - wait->looked_at < LOOK_SECONDS) {
         return MSCCLPP_OK;
     }
     wait->looked_at = now;
@@ -479,7 +479,7 @@ static void abstain(mca_coll_mscclpp_module_t *module)
  * all-reduce itself is returned with *late_p MSCCLPP_OK; it breaks nothing.
  */
 int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collective, bool hurried,
-                           mca_coll_mscclpp_agree_tend_fn_t *tend, const uint64_t *own, uint64_t *maxima,
+                           mca_coll_mscclpp_agree_tend_fn_t *tend, const uint64_t *own_numbers, uint64_t *maxima,
                            mscclpp_status_t *late_p)
 {
     numbers_t *numbers = malloc(sizeof(*numbers));
@@ -499,11 +499,11 @@ int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collec
         *late_p = MSCCLPP_ERR_NO_MEMORY;
         return MPI_ERR_NO_MEM;
     }
-    memcpy(numbers->own, own, MCA_COLL_MSCCLPP_AGREED * sizeof(*own));
-    numbers->own[MCA_COLL_MSCCLPP_AGREED] = module->told_waits;
+    memcpy(numbers->own_numbers, own_numbers, MCA_COLL_MSCCLPP_AGREED * sizeof(*own_numbers));
+    numbers->own_numbers[MCA_COLL_MSCCLPP_AGREED] = module->told_waits;
     module->told_waits = false;
-    rc = module->previous.iallreduce(numbers->own, numbers->maxima, MCA_COLL_MSCCLPP_AGREED + 1, &ompi_mpi_uint64_t.dt,
-                                     &ompi_mpi_op_max.op, module->comm, &numbers->request,
+    rc = module->previous.iallreduce(numbers->own_numbers, numbers->maxima, MCA_COLL_MSCCLPP_AGREED + 1,
+                                     &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm, &numbers->request,
                                      module->previous.iallreduce_module);
     if (OMPI_SUCCESS != rc) {
         mscclpp_error("%s: %s call %llu: Open MPI cannot begin an agreement of all ranks (error %d)",

@@ -21,8 +21,8 @@ typedef mscclpp_status_t mca_coll_mscclpp_agree_tend_fn_t(mca_coll_mscclpp_modul
                                                           mca_coll_mscclpp_agree_stage_t stage);
 
 /*
- * Yields in `maxima`, on all ranks, the maximum over all ranks of each number in `own`. Collective, and waits. Open
- * MPI's own nonblocking all-reduce finds the maxima.
+ * Stores in `maxima`, on all ranks, the maximum over all ranks of each number in `own_numbers`. Collective, and waits.
+ * Open MPI's own nonblocking all-reduce finds the maxima.
  *
  * `hurried`: this rank passes device memory, so it warns about late ranks and gives up at the deadline, as in any call
  * that kernels serve. The other ranks may be in a call on host memory, which has no deadline. They wait until a hurried
@@ -32,7 +32,7 @@ typedef mscclpp_status_t mca_coll_mscclpp_agree_tend_fn_t(mca_coll_mscclpp_modul
  * *late_p is the error, such as MSCCLPP_ERR_NO_MEMORY, MSCCLPP_ERR_TIMEOUT or MSCCLPP_ERR_PEER; else it is MSCCLPP_OK.
  */
 int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collective, bool hurried,
-                           mca_coll_mscclpp_agree_tend_fn_t *tend, const uint64_t *own, uint64_t *maxima,
+                           mca_coll_mscclpp_agree_tend_fn_t *tend, const uint64_t *own_numbers, uint64_t *maxima,
                            mscclpp_status_t *late_p);
 
 #endif

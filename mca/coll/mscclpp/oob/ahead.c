@@ -40,7 +40,7 @@ void mca_coll_mscclpp_ahead_begin(mca_coll_mscclpp_gather_t *gather)
     const mscclpp_oob_ahead_t *ahead = gather->ahead;
     mca_coll_mscclpp_oob_t *oob = gather->oob;
     mscclpp_status_t status;
-    int posted = 0;
+    int posted_count = 0;
 
     /* One entry more than there are peers, so that NULL always means a lack of memory. */
     if (ahead->lengths != NULL) {
@@ -49,15 +49,15 @@ void mca_coll_mscclpp_ahead_begin(mca_coll_mscclpp_gather_t *gather)
     gather->ahead_missing = ahead->count;
     status = gather->ahead_arrived != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
     mca_coll_mscclpp_oob_lock(oob);
-    while (posted < ahead->count && MSCCLPP_OK == status) {
+    while (posted_count < ahead->count && MSCCLPP_OK == status) {
         status = mca_coll_mscclpp_oob_post(
-            oob, ahead->peers[posted], MCA_COLL_MSCCLPP_OOB_AHEAD, gather->number, oob->module->current_call,
-            (const char *)ahead->sent + (size_t)posted * ahead->pitch, ahead->lengths[posted]);
-        posted += MSCCLPP_OK == status;
+            oob, ahead->peers[posted_count], MCA_COLL_MSCCLPP_OOB_AHEAD, gather->number, oob->module->current_call,
+            (const char *)ahead->sent + (size_t)posted_count * ahead->pitch, ahead->lengths[posted_count]);
+        posted_count += MSCCLPP_OK == status;
     }
     pthread_mutex_unlock(&oob->lock);
     if (MSCCLPP_OK != status) {
-        mca_coll_mscclpp_oob_send_empty(oob->module, ahead->peers + posted, ahead->count - posted,
+        mca_coll_mscclpp_oob_send_empty(oob->module, ahead->peers + posted_count, ahead->count - posted_count,
                                         MCA_COLL_MSCCLPP_OOB_AHEAD, gather->number);
         give_up(gather, status);
     }
@@ -99,19 +99,19 @@ static bool accept_message(mca_coll_mscclpp_gather_t *gather, const mca_coll_msc
 bool mca_coll_mscclpp_ahead_look(mca_coll_mscclpp_gather_t *gather, int *source_p)
 {
     mca_coll_mscclpp_oob_message_t *message;
-    bool hurries = false;
+    bool must_hurry = false;
 
     *source_p = -1;
     while ((message = mca_coll_mscclpp_oob_take(gather->oob, MCA_COLL_MSCCLPP_OOB_AHEAD, gather->number)) != NULL) {
-        hurries = !accept_message(gather, message) || hurries;
+        must_hurry = !accept_message(gather, message) || must_hurry;
         free(message);
     }
     while ((message = mca_coll_mscclpp_oob_take(gather->oob, MCA_COLL_MSCCLPP_OOB_HURRY, gather->number)) != NULL) {
         *source_p = message->peer;
-        hurries = true;
+        must_hurry = true;
         free(message);
     }
-    if (!hurries || gather->hurried) {
+    if (!must_hurry || gather->hurried) {
         return false;
     }
     gather->hurried = true;

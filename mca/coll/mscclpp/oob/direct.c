@@ -11,10 +11,10 @@
 /* The state of one all-gather. */
 typedef struct {
     mca_coll_mscclpp_gather_t *gather;
-    int missing;                                  /* number of ranks whose parts have not come */
-    bool posted;                                  /* this rank's part has been sent to all */
-    bool told;                                    /* another rank has told all of the failure */
-    bool arrived[MCA_COLL_MSCCLPP_GATHER_DIRECT]; /* by index: the rank's part has come */
+    int missing_count;                                /* number of ranks whose parts have not come */
+    bool has_sent;                                    /* this rank's part has been sent to all */
+    bool is_told;                                     /* another rank has told all of the failure */
+    bool has_arrived[MCA_COLL_MSCCLPP_GATHER_DIRECT]; /* by index: the rank's part has come */
 } direct_t;
 
 /*
@@ -29,7 +29,7 @@ static void list_missing(const direct_t *direct, char *text, size_t size)
     for (int i = 0; i < direct->gather->count && used < size; ++i) {
         const int rank = mca_coll_mscclpp_gather_rank(direct->gather, i);
 
-        if (!direct->arrived[i] && !mca_coll_mscclpp_ahead_has_come(direct->gather, rank)) {
+        if (!direct->has_arrived[i] && !mca_coll_mscclpp_ahead_has_come(direct->gather, rank)) {
             int length = snprintf(text + used, size - used, "%s%d", 0 == used ? "" : ", ", rank);
             used += length > 0 ? (size_t)length : 0;
         }
@@ -46,17 +46,17 @@ static mscclpp_status_t direct_watch(void *state)
     direct_t *direct = state;
     mca_coll_mscclpp_gather_t *gather = direct->gather;
     double waited = mscclpp_now() - gather->started;
-    bool is_over = config->timeout > 0 && waited > config->timeout;
-    bool warns = config->warn_after > 0 && waited > config->warn_after && !gather->warned;
+    bool is_past_deadline = config->timeout > 0 && waited > config->timeout;
+    bool must_warn = config->warn_after > 0 && waited > config->warn_after && !gather->warned;
     char ranks[128];
 
-    if (!is_over && !warns) {
+    if (!is_past_deadline && !must_warn) {
         return MSCCLPP_OK;
     }
     gather->warned = true;
     list_missing(direct, ranks, sizeof(ranks));
-    mca_coll_mscclpp_gather_report(gather, is_over, ranks);
-    return is_over ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
+    mca_coll_mscclpp_gather_report(gather, is_past_deadline, ranks);
+    return is_past_deadline ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
 /*
@@ -68,7 +68,7 @@ static mscclpp_status_t accept_part(direct_t *direct, const mca_coll_mscclpp_oob
     mca_coll_mscclpp_gather_t *gather = direct->gather;
     const int sender = mca_coll_mscclpp_gather_find(gather, message->peer);
 
-    if (message->header.length != gather->length || sender < 0 || direct->arrived[sender]) {
+    if (message->header.length != gather->length || sender < 0 || direct->has_arrived[sender]) {
         mscclpp_error("%s: rank %d sent %llu bytes of set-up data instead of %zu; do all ranks load the same version?",
                       gather->oob->label, message->peer, (unsigned long long)message->header.length, gather->length);
         return MSCCLPP_ERR_PEER;
@@ -76,8 +76,8 @@ static mscclpp_status_t accept_part(direct_t *direct, const mca_coll_mscclpp_oob
     if (gather->length > 0) {
         memcpy(gather->recvbuf + (size_t)sender * gather->length, message->data, gather->length);
     }
-    direct->arrived[sender] = true;
-    --direct->missing;
+    direct->has_arrived[sender] = true;
+    --direct->missing_count;
     return MSCCLPP_OK;
 }
 
@@ -89,7 +89,7 @@ static mscclpp_status_t look_for_end(direct_t *direct)
 
     if (MSCCLPP_OK == status) {
         status = mca_coll_mscclpp_gather_told(direct->gather, &culprit, &source);
-        direct->told = MSCCLPP_OK != status;
+        direct->is_told = MSCCLPP_OK != status;
     }
     return status;
 }
@@ -99,10 +99,10 @@ static mscclpp_status_t send_part(direct_t *direct)
 {
     const mca_coll_mscclpp_gather_t *gather = direct->gather;
 
-    if (!gather->is_ready || direct->posted) {
+    if (!gather->is_ready || direct->has_sent) {
         return MSCCLPP_OK;
     }
-    direct->posted = true;
+    direct->has_sent = true;
     return mca_coll_mscclpp_oob_post_among(gather->oob, gather->members, gather->count, MCA_COLL_MSCCLPP_OOB_GATHER,
                                            gather->number, gather->oob->module->current_call, gather->sendbuf,
                                            gather->length);
@@ -130,7 +130,7 @@ static mscclpp_status_t direct_step(void *state)
     direct_t *direct = state;
     mca_coll_mscclpp_oob_t *oob = direct->gather->oob;
     /* With an exchange ahead, each rank sends up to two messages. */
-    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, direct->missing + direct->gather->ahead_missing);
+    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, direct->missing_count + direct->gather->ahead_missing);
     mca_coll_mscclpp_oob_message_t *message;
 
     if (MSCCLPP_OK == status) {
@@ -150,21 +150,22 @@ static mscclpp_status_t direct_step(void *state)
     if (MSCCLPP_OK != status) {
         return status;
     }
-    return 0 == direct->missing && direct->posted && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
+    return 0 == direct->missing_count && direct->has_sent && oob->sends.first == NULL ? MSCCLPP_OK
+                                                                                      : MSCCLPP_IN_PROGRESS;
 }
 
 /*
- * For at most MCA_COLL_MSCCLPP_GATHER_DIRECT ranks, because `arrived` has no more entries. Each rank sends its part to
- * all others. Returns MSCCLPP_ERR_NO_MEMORY, with nothing sent, if there is no memory for the messages. After another
- * error of this rank's own it tells all others, which may have its part already.
+ * For at most MCA_COLL_MSCCLPP_GATHER_DIRECT ranks, because `has_arrived` has no more entries. Each rank sends its part
+ * to all others. Returns MSCCLPP_ERR_NO_MEMORY, with nothing sent, if there is no memory for the messages. After
+ * another error of this rank's own it tells all others, which may have its part already.
  */
 mscclpp_status_t mca_coll_mscclpp_gather_direct(mca_coll_mscclpp_gather_t *gather)
 {
     mca_coll_mscclpp_oob_t *oob = gather->oob;
-    direct_t direct = {.gather = gather, .missing = gather->count - 1};
+    direct_t direct = {.gather = gather, .missing_count = gather->count - 1};
     mscclpp_status_t status;
 
-    direct.arrived[gather->self] = true; /* the caller has put this rank's own part in place */
+    direct.has_arrived[gather->self] = true; /* the caller has put this rank's own part in place */
     mca_coll_mscclpp_oob_lock(oob);
     status = send_part(&direct);
     pthread_mutex_unlock(&oob->lock);
@@ -173,7 +174,7 @@ mscclpp_status_t mca_coll_mscclpp_gather_direct(mca_coll_mscclpp_gather_t *gathe
     }
     /* Each rank that another one refuses or abstains for learns so by itself. */
     if (mca_coll_mscclpp_gather_must_tell(status) && MSCCLPP_ERR_MIXED != status &&
-        MSCCLPP_ERR_NOT_SUPPORTED != status && !direct.told) {
+        MSCCLPP_ERR_NOT_SUPPORTED != status && !direct.is_told) {
         const mca_coll_mscclpp_gather_ending_t ending = {(int32_t)status, ompi_comm_rank(oob->comm)};
 
         mca_coll_mscclpp_oob_lock(oob);

@@ -39,7 +39,7 @@ int mca_coll_mscclpp_gather_find(const mca_coll_mscclpp_gather_t *gather, int ra
 }
 
 /* The set-up is part of the module's current call, so the messages give the number of this call. */
-void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, bool is_over, const char *ranks)
+void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, bool is_past_deadline, const char *ranks)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     const int rank = ompi_comm_rank(gather->oob->comm);
@@ -47,7 +47,7 @@ void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, boo
 
     (void)snprintf(call, sizeof(call), "call %llu, set-up of device communication",
                    (unsigned long long)gather->oob->module->current_call);
-    if (is_over) {
+    if (is_past_deadline) {
         mscclpp_report_deadline(gather->oob->label, call, rank, config->timeout, ranks, config->check_calls);
     } else {
         mscclpp_report_late(gather->oob->label, call, rank, mscclpp_now() - gather->started, ranks);

@@ -82,8 +82,9 @@ bool mca_coll_mscclpp_ahead_has_come(const mca_coll_mscclpp_gather_t *gather, in
 int mca_coll_mscclpp_gather_rank(const mca_coll_mscclpp_gather_t *gather, int index);
 int mca_coll_mscclpp_gather_find(const mca_coll_mscclpp_gather_t *gather, int rank);
 
-/* Logs that ranks are late: a warning or, if the deadline `is_over`, the error. `ranks` is the text that lists them. */
-void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, bool is_over, const char *ranks);
+/* Logs that ranks are late: a warning or, if the deadline `is_past_deadline`, the error. `ranks` is the text that lists
+ * them. */
+void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, bool is_past_deadline, const char *ranks);
 
 /* The data of OOB_END: why the all-gather has ended. */
 typedef struct {

@@ -25,7 +25,7 @@ static void queue_append(mca_coll_mscclpp_oob_queue_t *queue, mca_coll_mscclpp_o
     queue->end = &message->next;
 }
 
-/* Takes out of a queue the message that `link` points to, and returns it. */
+/* Removes the message that `link` points to from a queue, and returns it. */
 static mca_coll_mscclpp_oob_message_t *queue_unlink(mca_coll_mscclpp_oob_queue_t *queue,
                                                     mca_coll_mscclpp_oob_message_t **link)
 {
@@ -68,9 +68,9 @@ static void queue_free(mca_coll_mscclpp_oob_queue_t *queue)
         if (message->request == NULL) {
             free(message);
         } else {
-            bool complete = REQUEST_COMPLETE(message->request);
+            bool is_complete = REQUEST_COMPLETE(message->request);
             (void)ompi_request_free(&message->request);
-            if (complete) {
+            if (is_complete) {
                 free(message);
             }
         }
@@ -262,14 +262,14 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int limit)
     for (int begun = 0; begun < limit; ++begun) {
         ompi_status_public_t status;
         mca_coll_mscclpp_oob_message_t *message;
-        int matched = 0;
-        int rc = MCA_PML_CALL(iprobe(MPI_ANY_SOURCE, MCA_COLL_MSCCLPP_TAG, oob->comm, &matched, &status));
+        int has_matched = 0;
+        int rc = MCA_PML_CALL(iprobe(MPI_ANY_SOURCE, MCA_COLL_MSCCLPP_TAG, oob->comm, &has_matched, &status));
 
         if (OMPI_SUCCESS != rc) {
             mscclpp_error("%s: cannot look for messages (Open MPI error %d)", oob->label, rc);
             return MSCCLPP_ERR_PEER;
         }
-        if (!matched) {
+        if (!has_matched) {
             return MSCCLPP_OK;
         }
         message = message_create(status.MPI_SOURCE, status._ucount);

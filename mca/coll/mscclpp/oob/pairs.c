@@ -15,10 +15,10 @@
 typedef struct {
     mca_coll_mscclpp_gather_t gather; /* has no ranks; gather.c uses it to wait and to report */
     const int *peers;
-    int count;      /* number of peers */
-    int missing;    /* peers whose messages have not come */
-    bool *arrived;  /* by peer: its message has come */
-    char *received; /* a place for each peer's message, `pitch` bytes apart */
+    int count;         /* number of peers */
+    int missing_count; /* peers whose messages have not come */
+    bool *has_arrived; /* by peer: its message has come */
+    char *received;    /* a place for each peer's message, `pitch` bytes apart */
     size_t pitch;
 } pairs_t;
 
@@ -31,7 +31,7 @@ static mscclpp_status_t accept_message(pairs_t *pairs, const mca_coll_mscclpp_oo
 {
     int index = 0;
 
-    while (index < pairs->count && (pairs->peers[index] != message->peer || pairs->arrived[index])) {
+    while (index < pairs->count && (pairs->peers[index] != message->peer || pairs->has_arrived[index])) {
         ++index;
     }
     if (index == pairs->count || message->header.length > pairs->pitch) {
@@ -41,8 +41,8 @@ static mscclpp_status_t accept_message(pairs_t *pairs, const mca_coll_mscclpp_oo
         return MSCCLPP_ERR_PEER;
     }
     memcpy(pairs->received + (size_t)index * pairs->pitch, message->data, message->header.length);
-    pairs->arrived[index] = true;
-    --pairs->missing;
+    pairs->has_arrived[index] = true;
+    --pairs->missing_count;
     return MSCCLPP_OK;
 }
 
@@ -54,7 +54,7 @@ static mscclpp_status_t pairs_step(void *state)
 {
     pairs_t *pairs = state;
     mca_coll_mscclpp_oob_t *oob = pairs->gather.oob;
-    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, pairs->missing);
+    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, pairs->missing_count);
     mca_coll_mscclpp_oob_message_t *message;
 
     while (MSCCLPP_OK == status &&
@@ -65,7 +65,7 @@ static mscclpp_status_t pairs_step(void *state)
     if (MSCCLPP_OK != status) {
         return status;
     }
-    return 0 == pairs->missing && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
+    return 0 == pairs->missing_count && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
 /* Writes the first PAIRS_SHOWN peers whose messages have not arrived into `text`. */
@@ -76,7 +76,7 @@ static void list_missing(const pairs_t *pairs, char *text, size_t size)
 
     (void)snprintf(text, size, "none, but messages to some are still on their way");
     for (int i = 0; i < pairs->count && shown < PAIRS_SHOWN && used < size; ++i) {
-        if (!pairs->arrived[i]) {
+        if (!pairs->has_arrived[i]) {
             int length = snprintf(text + used, size - used, "%s%d", 0 == used ? "" : ", ", pairs->peers[i]);
             used += length > 0 ? (size_t)length : 0;
             ++shown;
@@ -107,39 +107,39 @@ mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_port_t *port, c
                                             const void *sent, const size_t *lengths, void *received, size_t pitch)
 {
     mca_coll_mscclpp_oob_t *oob = port->oob;
-    /* `arrived` has one entry more than there are peers, so that NULL always means a lack of memory. */
+    /* `has_arrived` has one entry more than there are peers, so that NULL always means a lack of memory. */
     pairs_t pairs = {.gather = {.oob = oob, .started = mscclpp_now()},
                      .peers = peers,
                      .count = count,
-                     .missing = count,
-                     .arrived = calloc((size_t)count + 1, sizeof(*pairs.arrived)),
+                     .missing_count = count,
+                     .has_arrived = calloc((size_t)count + 1, sizeof(*pairs.has_arrived)),
                      .received = received,
                      .pitch = pitch};
-    mscclpp_status_t status = pairs.arrived != NULL || lengths == NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
-    int posted = 0;
+    mscclpp_status_t status = pairs.has_arrived != NULL || lengths == NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    int posted_count = 0;
 
     mscclpp_fiber_close();
     mca_coll_mscclpp_oob_lock(oob);
     pairs.gather.number = mca_coll_mscclpp_oob_number(port->number, ++port->exchanges);
-    while (posted < count && lengths != NULL && MSCCLPP_OK == status) {
-        status = mca_coll_mscclpp_oob_post(oob, peers[posted], MCA_COLL_MSCCLPP_OOB_PAIR, pairs.gather.number,
-                                           oob->module->current_call, (const char *)sent + (size_t)posted * pitch,
-                                           lengths[posted]);
-        posted += MSCCLPP_OK == status;
+    while (posted_count < count && lengths != NULL && MSCCLPP_OK == status) {
+        status = mca_coll_mscclpp_oob_post(oob, peers[posted_count], MCA_COLL_MSCCLPP_OOB_PAIR, pairs.gather.number,
+                                           oob->module->current_call, (const char *)sent + (size_t)posted_count * pitch,
+                                           lengths[posted_count]);
+        posted_count += MSCCLPP_OK == status;
     }
     pthread_mutex_unlock(&oob->lock);
     if (MSCCLPP_OK != status || lengths == NULL) {
         /*
          * The peers would wait for messages that do not come. An empty message, which needs no memory, ends their wait.
          */
-        mca_coll_mscclpp_oob_send_empty(oob->module, peers + posted, count - posted, MCA_COLL_MSCCLPP_OOB_PAIR,
-                                        pairs.gather.number);
+        mca_coll_mscclpp_oob_send_empty(oob->module, peers + posted_count, count - posted_count,
+                                        MCA_COLL_MSCCLPP_OOB_PAIR, pairs.gather.number);
     } else {
         status = mca_coll_mscclpp_gather_run(&pairs.gather, &pairs, pairs_step, pairs_watch);
     }
     if (MSCCLPP_OK != status) {
         mca_coll_mscclpp_oob_break_off(oob->module);
     }
-    free(pairs.arrived);
+    free(pairs.has_arrived);
     return status;
 }

@@ -10,9 +10,9 @@
  *
  * Late ranks are named as follows. A rank that has waited for a while asks the neighbours in the tree that it still
  * waits for, and once more at the deadline. Every rank that is in the all-gather answers. A neighbour that does not
- * answer is late. It is named by the rank above it; rank 0, which has none above it, is named by rank 1. All other
- * ranks wait in silence. At the deadline, the rank that names a late one ends the all-gather for all ranks: it tells
- * its neighbours, and these tell theirs.
+ * answer is late. It is named by its parent; rank 0, which has no parent, is named by rank 1. All other ranks wait in
+ * silence. At the deadline, the rank that names a late one ends the all-gather for all ranks: it tells its neighbours,
+ * and these tell theirs.
  */
 #include "mca/coll/mscclpp/oob/gather.h"
 
@@ -44,11 +44,11 @@
 
 /* A neighbour in the tree, which this rank waits for. */
 typedef struct {
-    int index;       /* its index in the all-gather */
-    bool done;       /* its data has come */
-    bool answered;   /* it has answered the question, so it is in the all-gather */
-    bool again;      /* it has answered once, and is to answer again */
-    double asked_at; /* when it was asked, by mscclpp_now; 0: not yet */
+    int index;           /* its index in the all-gather */
+    bool has_data;       /* its data have come */
+    bool has_answered;   /* it has answered the question, so it is in the all-gather */
+    bool is_asked_again; /* it has answered once, and is to answer again */
+    double asked_at;     /* when it was asked, by mscclpp_now; 0: not yet */
 } neighbour_t;
 
 /* The message to the children: all ranks' parts. */
@@ -60,17 +60,17 @@ typedef struct {
 /* The state of one all-gather on this rank. */
 typedef struct {
     mca_coll_mscclpp_gather_t *gather;
-    whole_t *whole;    /* the parts that have come so far */
-    neighbour_t above; /* rank 0 has none, but 0 as its index */
-    neighbour_t below[TREE_CHILDREN_MAX];
-    int children;                                /* number of ranks in `below` */
-    int missing;                                 /* children whose parts have not come */
-    bool has_own;                                /* this rank's own part is in `whole` */
-    bool sent_up;                                /* the parts of this subtree have been sent to the rank above */
-    bool told_end;                               /* the neighbours have been told that the all-gather has ended */
+    whole_t *whole;     /* the parts that have come so far */
+    neighbour_t parent; /* the rank above; rank 0 has none, but 0 as its index */
+    neighbour_t child[TREE_CHILDREN_MAX];
+    int child_count;
+    int missing_count;                           /* children whose parts have not come */
+    bool has_own_part;                           /* this rank's own part is in `whole` */
+    bool has_sent_up;                            /* the parts of this subtree have been sent to the parent */
+    bool has_told_end;                           /* the neighbours have been told that the all-gather has ended */
     bool asks_again;                             /* neighbours have to answer a second time */
-    bool complete;                               /* `whole` is complete, and is on its way to the children */
-    double completed;                            /* when it became complete, by mscclpp_now */
+    bool is_complete;                            /* `whole` is complete, and is on its way to the children */
+    double completed_at;                         /* when it became complete, by mscclpp_now */
     ompi_request_t *requests[TREE_CHILDREN_MAX]; /* sends of `whole`; NULL: not begun, or over */
 } tree_t;
 
@@ -84,7 +84,7 @@ static int64_t base_at(const mca_coll_mscclpp_gather_t *gather, int64_t place_va
  * Returns the number of ranks that the subtree of an index would have, including the index itself, if the all-gather
  * had an unlimited number of ranks. This is the place value of a digit.
  */
-static int64_t full_size_of(const mca_coll_mscclpp_gather_t *gather, int index)
+static int64_t full_subtree_size(const mca_coll_mscclpp_gather_t *gather, int index)
 {
     int64_t size = 1;
 
@@ -97,7 +97,7 @@ static int64_t full_size_of(const mca_coll_mscclpp_gather_t *gather, int index)
 /* Returns the index after the last one in the subtree of `index`. */
 static int subtree_end(const mca_coll_mscclpp_gather_t *gather, int index)
 {
-    const int64_t size = full_size_of(gather, index);
+    const int64_t size = full_subtree_size(gather, index);
 
     return size > gather->count - index ? gather->count : (int)(index + size);
 }
@@ -109,22 +109,22 @@ static int rank_of(const tree_t *tree, const neighbour_t *neighbour)
 }
 
 /*
- * Finds this rank's neighbours in the tree: the rank above it, and its children in ascending order of their indices,
- * and so of their subtrees' sizes. The index has at most 7 digits, so `below` has room for all children.
+ * Finds this rank's neighbours in the tree: its parent, and its children in ascending order of their indices, and so of
+ * their subtrees' sizes. The index has at most 7 digits, so `child` has room for all children.
  */
 static void find_neighbours(tree_t *tree)
 {
     const int self = tree->gather->self, end = subtree_end(tree->gather, self);
     const mca_coll_mscclpp_gather_t *gather = tree->gather;
-    const int64_t full_size = full_size_of(gather, self);
+    const int64_t full_size = full_subtree_size(gather, self);
 
-    tree->above.index = (int)(self - self % (full_size * base_at(gather, full_size)));
+    tree->parent.index = (int)(self - self % (full_size * base_at(gather, full_size)));
     for (int64_t place_value = 1; place_value < full_size; place_value *= base_at(gather, place_value)) {
         for (int digit = 1; digit < base_at(gather, place_value) && digit * place_value < end - self; ++digit) {
-            tree->below[tree->children++].index = (int)(self + digit * place_value);
+            tree->child[tree->child_count++].index = (int)(self + digit * place_value);
         }
     }
-    tree->missing = tree->children;
+    tree->missing_count = tree->child_count;
 }
 
 /* Starts to send a copy of the data to a neighbour, in a message of this all-gather. */
@@ -140,12 +140,12 @@ static mscclpp_status_t post(tree_t *tree, const neighbour_t *to, mca_coll_msccl
 /* Returns the neighbour whose rank in the communicator is `rank`, or NULL if no neighbour has this rank. */
 static neighbour_t *find_neighbour(tree_t *tree, int rank)
 {
-    if (tree->gather->self != 0 && rank == rank_of(tree, &tree->above)) {
-        return &tree->above;
+    if (tree->gather->self != 0 && rank == rank_of(tree, &tree->parent)) {
+        return &tree->parent;
     }
-    for (int i = 0; i < tree->children; ++i) {
-        if (rank == rank_of(tree, &tree->below[i])) {
-            return &tree->below[i];
+    for (int i = 0; i < tree->child_count; ++i) {
+        if (rank == rank_of(tree, &tree->child[i])) {
+            return &tree->child[i];
         }
     }
     return NULL;
@@ -159,13 +159,13 @@ static void tell_end(tree_t *tree, mscclpp_status_t status, int culprit, int sou
 {
     const mca_coll_mscclpp_gather_ending_t ending = {(int32_t)status, culprit};
 
-    tree->told_end = true;
-    if (tree->gather->self != 0 && rank_of(tree, &tree->above) != source) {
-        (void)post(tree, &tree->above, MCA_COLL_MSCCLPP_OOB_END, &ending, sizeof(ending));
+    tree->has_told_end = true;
+    if (tree->gather->self != 0 && rank_of(tree, &tree->parent) != source) {
+        (void)post(tree, &tree->parent, MCA_COLL_MSCCLPP_OOB_END, &ending, sizeof(ending));
     }
-    for (int i = 0; i < tree->children; ++i) {
-        if (rank_of(tree, &tree->below[i]) != source) {
-            (void)post(tree, &tree->below[i], MCA_COLL_MSCCLPP_OOB_END, &ending, sizeof(ending));
+    for (int i = 0; i < tree->child_count; ++i) {
+        if (rank_of(tree, &tree->child[i]) != source) {
+            (void)post(tree, &tree->child[i], MCA_COLL_MSCCLPP_OOB_END, &ending, sizeof(ending));
         }
     }
 }
@@ -181,7 +181,7 @@ static mscclpp_status_t accept_data(tree_t *tree, const mca_coll_mscclpp_oob_mes
     const mca_coll_mscclpp_gather_t *gather = tree->gather;
     const size_t length = (size_t)(end - first) * gather->length;
 
-    if (from == NULL || from->done || message->header.length != length) {
+    if (from == NULL || from->has_data || message->header.length != length) {
         mscclpp_error("%s: rank %d sent %llu bytes of set-up data instead of %zu; do all ranks load the same version?",
                       gather->oob->label, message->peer, (unsigned long long)message->header.length, length);
         return MSCCLPP_ERR_PEER;
@@ -189,13 +189,13 @@ static mscclpp_status_t accept_data(tree_t *tree, const mca_coll_mscclpp_oob_mes
     if (length > 0) {
         memcpy(tree->whole->data + (size_t)first * gather->length, message->data, length);
     }
-    from->done = true;
+    from->has_data = true;
     return MSCCLPP_OK;
 }
 
 /*
  * Handles data that have arrived: parts from the children and, after this rank has sent its own parts up, the whole
- * from the rank above. Returns MSCCLPP_ERR_PEER if data are not as expected.
+ * from the parent. Returns MSCCLPP_ERR_PEER if data are not as expected.
  */
 static mscclpp_status_t receive(tree_t *tree)
 {
@@ -203,15 +203,15 @@ static mscclpp_status_t receive(tree_t *tree)
     mca_coll_mscclpp_oob_message_t *message;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    while (MSCCLPP_OK == status && tree->missing > 0 &&
+    while (MSCCLPP_OK == status && tree->missing_count > 0 &&
            (message = mca_coll_mscclpp_oob_take(gather->oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather->number)) != NULL) {
         neighbour_t *from = find_neighbour(tree, message->peer);
         const int first = from != NULL ? from->index : 0; /* accept_data refuses unexpected senders, whatever this is */
-        status = accept_data(tree, message, from == &tree->above ? NULL : from, first, subtree_end(gather, first));
-        tree->missing -= MSCCLPP_OK == status;
+        status = accept_data(tree, message, from == &tree->parent ? NULL : from, first, subtree_end(gather, first));
+        tree->missing_count -= MSCCLPP_OK == status;
         free(message);
     }
-    if (MSCCLPP_OK == status && tree->sent_up && !tree->complete &&
+    if (MSCCLPP_OK == status && tree->has_sent_up && !tree->is_complete &&
         (message = mca_coll_mscclpp_oob_take(gather->oob, MCA_COLL_MSCCLPP_OOB_WHOLE, gather->number)) != NULL) {
         status = accept_data(tree, message, find_neighbour(tree, message->peer), 0, gather->count);
         free(message);
@@ -221,18 +221,18 @@ static mscclpp_status_t receive(tree_t *tree)
 
 /*
  * Starts to send the whole to all children, beginning with the largest subtrees. Returns MSCCLPP_ERR_PEER at the first
- * send that fails. All sends read the same memory, so this memory must stay until settle_sends returns true, even after
- * a failure.
+ * send that fails. All sends read the same memory, so this memory must stay until free_ended_sends returns true, even
+ * after a failure.
  */
 static mscclpp_status_t send_down(tree_t *tree)
 {
     mca_coll_mscclpp_oob_t *oob = tree->gather->oob;
     const size_t size = sizeof(tree->whole->header) + tree->whole->header.length;
 
-    tree->complete = true;
-    tree->completed = mscclpp_now();
-    for (int i = tree->children - 1; i >= 0; --i) {
-        const int peer = rank_of(tree, &tree->below[i]);
+    tree->is_complete = true;
+    tree->completed_at = mscclpp_now();
+    for (int i = tree->child_count - 1; i >= 0; --i) {
+        const int peer = rank_of(tree, &tree->child[i]);
         const int rc = MCA_PML_CALL(isend(&tree->whole->header, size, &ompi_mpi_byte.dt, peer, MCA_COLL_MSCCLPP_TAG,
                                           MCA_PML_BASE_SEND_STANDARD, oob->comm, &tree->requests[i]));
         if (OMPI_SUCCESS != rc) {
@@ -244,23 +244,23 @@ static mscclpp_status_t send_down(tree_t *tree)
     return MSCCLPP_OK;
 }
 
-/* Sends the parts of this rank's subtree to the rank above. */
+/* Sends the parts of this rank's subtree to the parent. */
 static mscclpp_status_t send_up(tree_t *tree)
 {
     const mca_coll_mscclpp_gather_t *gather = tree->gather;
     const size_t offset = (size_t)gather->self * gather->length;
     const size_t length = (size_t)(subtree_end(gather, gather->self) - gather->self) * gather->length;
 
-    tree->sent_up = true;
-    return post(tree, &tree->above, MCA_COLL_MSCCLPP_OOB_GATHER, tree->whole->data + offset, length);
+    tree->has_sent_up = true;
+    return post(tree, &tree->parent, MCA_COLL_MSCCLPP_OOB_GATHER, tree->whole->data + offset, length);
 }
 
 /* Frees the requests of the sends of the whole that are complete. Returns true if none is left. */
-static bool settle_sends(tree_t *tree)
+static bool free_ended_sends(tree_t *tree)
 {
     bool have_ended = true;
 
-    for (int i = 0; i < tree->children; ++i) {
+    for (int i = 0; i < tree->child_count; ++i) {
         if (tree->requests[i] != NULL && REQUEST_COMPLETE(tree->requests[i])) {
             (void)ompi_request_free(&tree->requests[i]);
             tree->requests[i] = NULL;
@@ -306,7 +306,7 @@ static mscclpp_status_t handle_questions(tree_t *tree)
     while ((message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_HERE, tree->gather->number)) != NULL) {
         neighbour_t *from = find_neighbour(tree, message->peer);
         if (from != NULL) {
-            from->answered = true;
+            from->has_answered = true;
         }
         free(message);
     }
@@ -337,11 +337,11 @@ static void add_own_part(tree_t *tree)
 {
     const mca_coll_mscclpp_gather_t *gather = tree->gather;
 
-    if (gather->is_ready && !tree->has_own) {
+    if (gather->is_ready && !tree->has_own_part) {
         if (gather->length > 0) {
             memcpy(tree->whole->data + (size_t)gather->self * gather->length, gather->sendbuf, gather->length);
         }
-        tree->has_own = true;
+        tree->has_own_part = true;
     }
 }
 
@@ -365,10 +365,10 @@ static void look_ahead(tree_t *tree)
         return;
     }
     if (0 != tree->gather->self) {
-        tell_hurry(tree, &tree->above, source);
+        tell_hurry(tree, &tree->parent, source);
     }
-    for (int i = 0; i < tree->children; ++i) {
-        tell_hurry(tree, &tree->below[i], source);
+    for (int i = 0; i < tree->child_count; ++i) {
+        tell_hurry(tree, &tree->child[i], source);
     }
 }
 
@@ -382,30 +382,31 @@ static mscclpp_status_t tree_step(void *state)
     tree_t *tree = state;
     mca_coll_mscclpp_oob_t *oob = tree->gather->oob;
     /* Up to one message with data from each neighbour and peer, and one that asks, answers or ends. */
-    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, tree->children + tree->gather->ahead_missing + 2);
+    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, tree->child_count + tree->gather->ahead_missing + 2);
 
     if (MSCCLPP_OK == status) {
         look_ahead(tree);
         add_own_part(tree);
         status = receive(tree);
     }
-    if (MSCCLPP_OK == status && 0 == tree->missing && tree->has_own && 0 != tree->gather->self && !tree->sent_up) {
+    if (MSCCLPP_OK == status && 0 == tree->missing_count && tree->has_own_part && 0 != tree->gather->self &&
+        !tree->has_sent_up) {
         status = send_up(tree);
     }
-    if (MSCCLPP_OK == status && !tree->complete && 0 == tree->missing && tree->has_own &&
-        (0 == tree->gather->self || tree->above.done)) {
+    if (MSCCLPP_OK == status && !tree->is_complete && 0 == tree->missing_count && tree->has_own_part &&
+        (0 == tree->gather->self || tree->parent.has_data)) {
         status = send_down(tree);
     }
     if (MSCCLPP_OK == status) {
         status = handle_questions(tree);
     }
-    if (MSCCLPP_OK == status && !tree->complete) {
+    if (MSCCLPP_OK == status && !tree->is_complete) {
         status = look_for_end(tree);
     }
     if (MSCCLPP_OK != status) {
         return status;
     }
-    return tree->complete && settle_sends(tree) && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
+    return tree->is_complete && free_ended_sends(tree) && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
 /*
@@ -414,7 +415,7 @@ static mscclpp_status_t tree_step(void *state)
  */
 static bool ask_if_late(tree_t *tree, neighbour_t *neighbour, double now)
 {
-    if (neighbour->done || neighbour->answered) {
+    if (neighbour->has_data || neighbour->has_answered) {
         return false;
     }
     if (0 == neighbour->asked_at) {
@@ -423,19 +424,19 @@ static bool ask_if_late(tree_t *tree, neighbour_t *neighbour, double now)
         (void)post(tree, neighbour, MCA_COLL_MSCCLPP_OOB_ASK, NULL, 0);
         pthread_mutex_unlock(&tree->gather->oob->lock);
     }
-    return now - neighbour->asked_at > (neighbour->again ? AGAIN_SECONDS : ANSWER_SECONDS);
+    return now - neighbour->asked_at > (neighbour->is_asked_again ? AGAIN_SECONDS : ANSWER_SECONDS);
 }
 
 /* At the deadline, asks those that have answered once more: a rank may have died since. */
 static void ask_again(tree_t *tree)
 {
-    neighbour_t *neighbour = &tree->above;
+    neighbour_t *neighbour = &tree->parent;
 
     tree->asks_again = true;
-    for (int i = 0; i <= tree->children; neighbour = &tree->below[i++]) {
-        neighbour->again = neighbour->answered;
-        neighbour->asked_at = neighbour->answered ? 0 : neighbour->asked_at;
-        neighbour->answered = false;
+    for (int i = 0; i <= tree->child_count; neighbour = &tree->child[i++]) {
+        neighbour->is_asked_again = neighbour->has_answered;
+        neighbour->asked_at = neighbour->has_answered ? 0 : neighbour->asked_at;
+        neighbour->has_answered = false;
     }
 }
 
@@ -449,21 +450,21 @@ static void list_late(tree_t *tree, double now, char *text, size_t size, int *fi
 
     *first_p = -1;
     text[0] = '\0';
-    for (int i = 0; i < tree->children && used < size; ++i) {
-        if (ask_if_late(tree, &tree->below[i], now)) {
-            const int rank = rank_of(tree, &tree->below[i]);
+    for (int i = 0; i < tree->child_count && used < size; ++i) {
+        if (ask_if_late(tree, &tree->child[i], now)) {
+            const int rank = rank_of(tree, &tree->child[i]);
             int length = snprintf(text + used, size - used, "%s%d", 0 == used ? "" : ", ", rank);
             used += length > 0 ? (size_t)length : 0;
             *first_p = *first_p < 0 ? rank : *first_p;
         }
     }
     /*
-     * Every rank asks the rank above it once it has sent its parts there. But the rank above is named by its own
-     * parent; only rank 0, which has no parent, is named by a child: rank 1.
+     * Every rank asks its parent once it has sent its parts there. But a late parent is named by its own parent. Only
+     * rank 0, which has no parent, is named by a child: rank 1.
      */
-    if (0 == tree->missing && 0 != tree->gather->self && ask_if_late(tree, &tree->above, now) &&
+    if (0 == tree->missing_count && 0 != tree->gather->self && ask_if_late(tree, &tree->parent, now) &&
         1 == tree->gather->self) {
-        *first_p = rank_of(tree, &tree->above);
+        *first_p = rank_of(tree, &tree->parent);
         (void)snprintf(text, size, "%d", *first_p);
     }
 }
@@ -478,13 +479,13 @@ static mscclpp_status_t watch_sends(const tree_t *tree, double now)
     char ranks[128] = "none, but messages to some are still on their way";
     size_t used = 0;
 
-    if (timeout <= 0 || now - tree->completed < timeout) {
+    if (timeout <= 0 || now - tree->completed_at < timeout) {
         return MSCCLPP_OK;
     }
-    for (int i = 0; i < tree->children && used < sizeof(ranks); ++i) {
+    for (int i = 0; i < tree->child_count && used < sizeof(ranks); ++i) {
         if (tree->requests[i] != NULL) {
             int length = snprintf(ranks + used, sizeof(ranks) - used, "%s%d", 0 == used ? "" : ", ",
-                                  rank_of(tree, &tree->below[i]));
+                                  rank_of(tree, &tree->child[i]));
             used += length > 0 ? (size_t)length : 0;
         }
     }
@@ -504,41 +505,42 @@ static mscclpp_status_t tree_watch(void *state)
     mca_coll_mscclpp_gather_t *gather = tree->gather;
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     const double now = mscclpp_now(), waited = now - gather->started;
-    const bool is_over = config->timeout > 0 && waited > config->timeout;
+    const bool is_past_deadline = config->timeout > 0 && waited > config->timeout;
     char ranks[128];
     int first_late;
 
-    if (tree->complete) {
+    if (tree->is_complete) {
         return watch_sends(tree, now);
     }
     if (waited < ASK_AFTER) {
         return MSCCLPP_OK;
     }
-    if (is_over && !tree->asks_again) {
+    if (is_past_deadline && !tree->asks_again) {
         ask_again(tree);
     }
     list_late(tree, now, ranks, sizeof(ranks), &first_late);
     /* The rank that names the late rank should have ended the all-gather before this time. */
-    if (is_over && first_late < 0 && waited > config->timeout + TOLD_SECONDS) {
-        first_late = rank_of(tree, &tree->above);
+    if (is_past_deadline && first_late < 0 && waited > config->timeout + TOLD_SECONDS) {
+        first_late = rank_of(tree, &tree->parent);
         (void)snprintf(ranks, sizeof(ranks), "none that this rank knows of");
     }
-    if (first_late < 0 || !(is_over || (!gather->warned && config->warn_after > 0 && waited > config->warn_after))) {
+    if (first_late < 0 ||
+        !(is_past_deadline || (!gather->warned && config->warn_after > 0 && waited > config->warn_after))) {
         return MSCCLPP_OK;
     }
     gather->warned = true;
-    mca_coll_mscclpp_gather_report(gather, is_over, ranks);
-    if (is_over) {
+    mca_coll_mscclpp_gather_report(gather, is_past_deadline, ranks);
+    if (is_past_deadline) {
         mca_coll_mscclpp_oob_lock(gather->oob);
         tell_end(tree, MSCCLPP_ERR_TIMEOUT, first_late, -1);
         pthread_mutex_unlock(&gather->oob->lock);
     }
-    return is_over ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
+    return is_past_deadline ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
 /*
  * Collects the parts in `whole`, which together with its header is also the message to the children. Returns
- * MSCCLPP_ERR_NO_MEMORY, with no data sent, if there is no memory for `whole` or for the message to the rank above; the
+ * MSCCLPP_ERR_NO_MEMORY, with no data sent, if there is no memory for `whole` or for the message to the parent; the
  * caller then tells the other ranks.
  */
 mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
@@ -558,7 +560,7 @@ mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
     find_neighbours(&tree);
     status = mca_coll_mscclpp_gather_run(gather, &tree, tree_step, tree_watch);
     /* Without a message, the other ranks would wait until their deadline. */
-    if (mca_coll_mscclpp_gather_must_tell(status) && !tree.told_end) {
+    if (mca_coll_mscclpp_gather_must_tell(status) && !tree.has_told_end) {
         mca_coll_mscclpp_oob_lock(gather->oob);
         tell_end(&tree, status, mca_coll_mscclpp_gather_rank(gather, gather->self), -1);
         pthread_mutex_unlock(&gather->oob->lock);
@@ -566,11 +568,11 @@ mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
     if (MSCCLPP_OK == status && length > 0) {
         memcpy(gather->recvbuf, tree.whole->data, length);
     }
-    if (settle_sends(&tree)) {
+    if (free_ended_sends(&tree)) {
         free(tree.whole);
     } else {
         /* The memory is not freed: sends cannot be cancelled, so they may still read it. */
-        for (int i = 0; i < tree.children; ++i) {
+        for (int i = 0; i < tree.child_count; ++i) {
             if (tree.requests[i] != NULL) {
                 (void)ompi_request_free(&tree.requests[i]);
             }

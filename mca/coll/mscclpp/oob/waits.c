@@ -12,7 +12,7 @@
 #include "mca/common/base/clock.h"
 
 /* Seconds between two looks for messages. */
-#define LOOK_EVERY 0.1
+#define LOOK_SECONDS 0.1
 
 void mca_coll_mscclpp_waits_note_sent(mca_coll_mscclpp_module_t *module, int count)
 {
@@ -54,7 +54,7 @@ void mca_coll_mscclpp_waits_answer(mca_coll_mscclpp_oob_t *oob)
         0 != pthread_mutex_trylock(&oob->lock)) {
         return;
     }
-    if (now - oob->answered_at >= LOOK_EVERY) {
+    if (now - oob->answered_at >= LOOK_SECONDS) {
         oob->answered_at = now;
         if (MSCCLPP_OK == mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY)) {
             answer_all(oob);

@@ -39,9 +39,9 @@ typedef struct {
 
 /* The state of making one plan. */
 typedef struct {
-    uintptr_t address; /* address of the buffer */
-    uintptr_t base;    /* start of the allocation about which the GPU's runtime was asked last */
-    size_t length;     /* length of that allocation, bytes; 0 if not known */
+    uintptr_t address;       /* address of the buffer */
+    uintptr_t allocation;    /* start of the allocation about which the GPU's runtime was asked last */
+    size_t allocation_bytes; /* its length; 0 if not known */
     element_t element;
 } builder_t;
 
@@ -174,14 +174,16 @@ static size_t bytes_to_end(builder_t *builder, ptrdiff_t offset)
 {
     uintptr_t address = builder->address + (uintptr_t)offset;
 
-    if (address - builder->base >= builder->length) {
+    if (address - builder->allocation >= builder->allocation_bytes) {
         mscclpp_mem_info_t info;
 
         mca_coll_mscclpp_state.gpu->query((const void *)address, &info);
-        builder->base = (uintptr_t)info.base;
-        builder->length = info.base == NULL ? 0 : info.length;
+        builder->allocation = (uintptr_t)info.base;
+        builder->allocation_bytes = info.base == NULL ? 0 : info.length;
     }
-    return address - builder->base < builder->length ? builder->length - (address - builder->base) : 0;
+    return address - builder->allocation < builder->allocation_bytes
+               ? builder->allocation_bytes - (address - builder->allocation)
+               : 0;
 }
 
 /*
@@ -234,21 +236,24 @@ static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
     return rc;
 }
 
-/* Appends segments to the element's pieces. Segments of one length at one distance from each other become one piece. */
-static int element_add_segments(element_t *element, const struct iovec *segments, uint32_t used)
+/*
+ * Appends segments to the element's pieces. Segments of one length at one distance from each other become one piece.
+ * Returns an MPI error code.
+ */
+static int element_add_segments(element_t *element, const struct iovec *segments, uint32_t segment_count)
 {
     int rc = OMPI_SUCCESS;
 
-    for (uint32_t index = 0; index < used && OMPI_SUCCESS == rc;) {
+    for (uint32_t index = 0; index < segment_count && OMPI_SUCCESS == rc;) {
         mca_coll_mscclpp_stage_piece_t piece = {
             .offset = (ptrdiff_t)segments[index].iov_base, .length = segments[index].iov_len, .count = 1, .repeats = 1};
         ptrdiff_t length = (ptrdiff_t)piece.length;
 
-        if (index + 1 < used) {
+        if (index + 1 < segment_count) {
             piece.stride = (ptrdiff_t)segments[index + 1].iov_base - piece.offset;
         }
         /* In a type that is only read, bytes may occur twice, but a piece never overlaps itself. */
-        while ((piece.stride >= length || piece.stride <= -length) && index + piece.count < used &&
+        while ((piece.stride >= length || piece.stride <= -length) && index + piece.count < segment_count &&
                segments[index + piece.count].iov_len == piece.length &&
                (ptrdiff_t)segments[index + piece.count].iov_base ==
                    piece.offset + (ptrdiff_t)piece.count * piece.stride) {
@@ -267,7 +272,7 @@ static int element_add_segments(element_t *element, const struct iovec *segments
 static int element_read(element_t *element, const struct ompi_datatype_t *type, size_t size)
 {
     struct iovec *segments = NULL;
-    uint32_t used = 0;
+    uint32_t segment_count = 0;
     size_t length = 0;
     bool have_all = false;
     int rc;
@@ -283,17 +288,17 @@ static int element_read(element_t *element, const struct ompi_datatype_t *type, 
             mscclpp_error("out of memory for %zu segments of a datatype", asked);
             return MPI_ERR_NO_MEM;
         }
-        used = (uint32_t)asked;
-        have_all = mca_coll_mscclpp_stage_segments_read(type, segments, &used, &length);
+        segment_count = (uint32_t)asked;
+        have_all = mca_coll_mscclpp_stage_segments_read(type, segments, &segment_count, &length);
         if (UINT32_MAX == asked) {
             break;
         }
     }
     if (have_all && length == size) {
-        rc = element_add_segments(element, segments, mca_coll_mscclpp_stage_segments_merge(segments, used));
+        rc = element_add_segments(element, segments, mca_coll_mscclpp_stage_segments_merge(segments, segment_count));
     } else {
         mscclpp_error("a datatype of %zu bytes of data cannot be staged: Open MPI describes %zu bytes in %u segments",
-                      size, length, (unsigned)used);
+                      size, length, (unsigned)segment_count);
         rc = MPI_ERR_TYPE;
     }
     mca_coll_mscclpp_stage_spare_put(segments);
@@ -382,7 +387,10 @@ static int add_elements(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builde
     return rc;
 }
 
-/* Adds the data of each block; if `may_add_holes`, also holes that are cheaper to copy than to leave out. */
+/*
+ * Adds the data of each block; if `may_add_holes`, also holes that are cheaper to copy than to leave out. Returns an
+ * MPI error code.
+ */
 static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
                       const mca_coll_mscclpp_stage_layout_t *layout, bool may_add_holes)
 {
@@ -452,8 +460,8 @@ static bool elements_find(const block_t *block, element_t *element, uintptr_t ad
  * Returns true if the argument may reach into several allocations. MPI allows this only for MPI_BOTTOM, but
  * applications do the same with blocks whose displacements are in bytes.
  */
-static bool reaches_far(const mca_coll_mscclpp_stage_argument_t *argument,
-                        const mca_coll_mscclpp_stage_layout_t *layout)
+static bool may_span_allocations(const mca_coll_mscclpp_stage_argument_t *argument,
+                                 const mca_coll_mscclpp_stage_layout_t *layout)
 {
     return MPI_BOTTOM == argument->address || MCA_COLL_MSCCLPP_STAGE_TYPES == layout->kind ||
            MCA_COLL_MSCCLPP_STAGE_OFFSETS == layout->kind;
@@ -478,7 +486,7 @@ static bool layout_find(const mca_coll_mscclpp_stage_argument_t *argument,
         if (!get_block(layout, index, &block)) {
             continue;
         }
-        *is_settled_p = !reaches_far(argument, layout);
+        *is_settled_p = !may_span_allocations(argument, layout);
         span = block_span(&block);
         *address_p = (const char *)(address + (uintptr_t)span.offset);
         if (matches(*address_p)) {
@@ -516,7 +524,7 @@ bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argume
 }
 
 /* Returns the bytes that all pieces of a list have together. */
-static size_t pieces_bytes(const mca_coll_mscclpp_stage_pieces_t *list)
+static size_t sum_bytes(const mca_coll_mscclpp_stage_pieces_t *list)
 {
     size_t bytes = 0;
 
@@ -527,7 +535,8 @@ static size_t pieces_bytes(const mca_coll_mscclpp_stage_pieces_t *list)
 }
 
 /* Widens the plan's bounds, if it `has_bounds`, to include a layout. Returns true if it has bounds afterwards. */
-static bool widen(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_stage_layout_t *layout, bool has_bounds)
+static bool widen_bounds(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_stage_layout_t *layout,
+                         bool has_bounds)
 {
     block_t block;
 
@@ -553,11 +562,11 @@ int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
     pieces_init(&plan->in);
     pieces_init(&plan->out);
     builder.address = (uintptr_t)argument->address;
-    builder.base = 0;
-    builder.length = 0;
+    builder.allocation = 0;
+    builder.allocation_bytes = 0;
     builder.element.type = NULL;
     pieces_init(&builder.element.list);
-    widen(plan, &argument->write, widen(plan, &argument->read, false));
+    widen_bounds(plan, &argument->write, widen_bounds(plan, &argument->read, false));
 
     /* Holes may be read with the data, but only bytes that the collective writes may be copied back. */
     rc = add_blocks(&plan->in, &builder, &argument->read, true);
@@ -565,7 +574,7 @@ int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
         rc = add_blocks(&plan->out, &builder, &argument->write, false);
     }
     pieces_release(&builder.element.list);
-    plan->bytes = pieces_bytes(&plan->in) + pieces_bytes(&plan->out);
+    plan->bytes = sum_bytes(&plan->in) + sum_bytes(&plan->out);
     if (OMPI_SUCCESS != rc) {
         mca_coll_mscclpp_stage_plan_release(plan);
     }

@@ -23,7 +23,7 @@ typedef struct unused_block {
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static unused_block_t *pool_unused[CLASSES];
 static unused_block_t *pool_excess; /* blocks that are to be freed */
-static size_t pool_kept;            /* bytes in pool_unused */
+static size_t pool_kept_bytes;      /* bytes in pool_unused */
 
 /*
  * Returns the smallest class whose blocks have `size` bytes or more. The size must not be above that of the largest
@@ -31,12 +31,12 @@ static size_t pool_kept;            /* bytes in pool_unused */
  */
 static int class_of(size_t size)
 {
-    int index = 0;
+    int class_index = 0;
 
-    while (MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << index < size) {
-        ++index;
+    while (MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << class_index < size) {
+        ++class_index;
     }
-    return index;
+    return class_index;
 }
 
 /*
@@ -76,15 +76,15 @@ mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p)
 
     mca_coll_mscclpp_stage_pool_trim();
     if (size <= MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX) {
-        int index = class_of(size);
+        int class_index = class_of(size);
         unused_block_t *block;
 
-        size = MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << index;
+        size = MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << class_index;
         pthread_mutex_lock(&pool_lock);
-        block = pool_unused[index];
+        block = pool_unused[class_index];
         if (block != NULL) {
-            pool_unused[index] = block->next;
-            pool_kept -= size;
+            pool_unused[class_index] = block->next;
+            pool_kept_bytes -= size;
         }
         pthread_mutex_unlock(&pool_lock);
         if (block != NULL) {
@@ -106,15 +106,15 @@ void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
         return;
     }
     if (size <= MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX) {
-        int index = class_of(size);
+        int class_index = class_of(size);
         unused_block_t *unused = block;
 
-        size = MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << index;
+        size = MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << class_index;
         pthread_mutex_lock(&pool_lock);
-        if (pool_kept + size <= MCA_COLL_MSCCLPP_STAGE_POOL_KEEP) {
-            unused->next = pool_unused[index];
-            pool_unused[index] = unused;
-            pool_kept += size;
+        if (pool_kept_bytes + size <= MCA_COLL_MSCCLPP_STAGE_POOL_KEEP) {
+            unused->next = pool_unused[class_index];
+            pool_unused[class_index] = unused;
+            pool_kept_bytes += size;
             block = NULL;
         }
         pthread_mutex_unlock(&pool_lock);
@@ -133,14 +133,14 @@ void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
 void mca_coll_mscclpp_stage_pool_drain(void)
 {
     mca_coll_mscclpp_stage_pool_trim();
-    for (int index = 0; index < CLASSES; ++index) {
+    for (int class_index = 0; class_index < CLASSES; ++class_index) {
         unused_block_t *block;
 
         pthread_mutex_lock(&pool_lock);
-        block = pool_unused[index];
-        pool_unused[index] = NULL;
+        block = pool_unused[class_index];
+        pool_unused[class_index] = NULL;
         for (unused_block_t *unused = block; unused != NULL; unused = unused->next) {
-            pool_kept -= MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << index;
+            pool_kept_bytes -= MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << class_index;
         }
         pthread_mutex_unlock(&pool_lock);
         /* Without the lock, because freeing pinned memory may wait for kernels. */

@@ -7,8 +7,8 @@
 #include "mca/common/base/log.h"
 
 /*
- * After this many polls, advance() waits for the copy back. All calls share a device's staging stream, so copies of
- * other threads could prevent polls from ever finding the stream idle.
+ * After this many polls, advance_request waits for the copy back. All calls share a device's staging stream, so copies
+ * of other threads could prevent polls from ever finding the stream idle.
  */
 #define POLLS_MAX 1000
 
@@ -20,13 +20,13 @@ static opal_free_list_t requests;
 static bool is_ready; /* mca_coll_mscclpp_stage_init has succeeded */
 
 /*
- * Requests under way. Any thread pushes new ones on `arrived`, from which the holder of `busy` moves them to `active`.
- * Nobody else looks at `active`.
+ * Requests under way. Any thread pushes new ones on `arrived`, from which the holder of `is_busy` moves them to
+ * `active`. Nobody else looks at `active`.
  */
 static _Atomic(mca_coll_mscclpp_stage_request_t *) arrived;
 static mca_coll_mscclpp_stage_request_t *active;
-static atomic_flag busy = ATOMIC_FLAG_INIT;
-static atomic_int under_way; /* number of requests in both lists */
+static atomic_flag is_busy = ATOMIC_FLAG_INIT;
+static atomic_int request_count; /* number of requests in both lists */
 
 /*
  * Pushes a request to the list of those that progress takes up. Any thread may call this. The request is written before
@@ -37,7 +37,7 @@ static void submit(mca_coll_mscclpp_stage_request_t *request)
     request->is_copying = false;
     request->polls = 0;
     /* The request is counted before it is in a list, so that the count is never 0 while a list holds a request. */
-    atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&request_count, 1, memory_order_relaxed);
     request->next = atomic_load_explicit(&arrived, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&arrived, &request->next, request, memory_order_release,
                                                   memory_order_relaxed)) {
@@ -63,9 +63,9 @@ static int finish_inner(mca_coll_mscclpp_stage_request_t *request)
  * checks whether the copy has ended. Returns true when the operation has ended, with its result, an MPI error code, in
  * *error_p. No copy is in progress then, even after an error.
  */
-static bool advance(mca_coll_mscclpp_stage_request_t *request, int *error_p)
+static bool advance_request(mca_coll_mscclpp_stage_request_t *request, int *error_p)
 {
-    bool done = false;
+    bool has_ended = false;
     int error;
 
     if (!request->is_copying) {
@@ -83,15 +83,15 @@ static bool advance(mca_coll_mscclpp_stage_request_t *request, int *error_p)
         }
         request->is_copying = true;
     }
-    *error_p = mca_coll_mscclpp_stage_end_copy_out(&request->stage, ++request->polls > POLLS_MAX, &done);
-    return done || OMPI_SUCCESS != *error_p;
+    *error_p = mca_coll_mscclpp_stage_end_copy_out(&request->stage, ++request->polls > POLLS_MAX, &has_ended);
+    return has_ended || OMPI_SUCCESS != *error_p;
 }
 
 /*
  * Completes a request with an MPI error code, and gives back the memory of one that is not persistent. Its owner may
  * free it in another thread before this function returns.
  */
-static void complete(mca_coll_mscclpp_stage_request_t *request, int error)
+static void complete_request(mca_coll_mscclpp_stage_request_t *request, int error)
 {
     if (!request->super.super.req_persistent) {
         mca_coll_mscclpp_stage_release(&request->stage);
@@ -107,12 +107,12 @@ static void complete(mca_coll_mscclpp_stage_request_t *request, int error)
 static int progress(void)
 {
     mca_coll_mscclpp_stage_request_t **link;
-    int ended = 0;
+    int ended_count = 0;
 
-    if (0 == atomic_load_explicit(&under_way, memory_order_relaxed)) {
+    if (0 == atomic_load_explicit(&request_count, memory_order_relaxed)) {
         return 0;
     }
-    if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
+    if (atomic_flag_test_and_set_explicit(&is_busy, memory_order_acquire)) {
         return 0;
     }
     /* Moves the requests that have arrived to the end of the active ones. */
@@ -125,17 +125,17 @@ static int progress(void)
         mca_coll_mscclpp_stage_request_t *request = *link;
         int error;
 
-        if (!advance(request, &error)) {
+        if (!advance_request(request, &error)) {
             link = &request->next;
             continue;
         }
         *link = request->next;
-        atomic_fetch_sub_explicit(&under_way, 1, memory_order_relaxed);
-        complete(request, error);
-        ++ended;
+        atomic_fetch_sub_explicit(&request_count, 1, memory_order_relaxed);
+        complete_request(request, error);
+        ++ended_count;
     }
-    atomic_flag_clear_explicit(&busy, memory_order_release);
-    return ended;
+    atomic_flag_clear_explicit(&is_busy, memory_order_release);
+    return ended_count;
 }
 
 /*
@@ -169,13 +169,14 @@ static int start_requests(size_t count, ompi_request_t **outers)
             submit(request);
         } else {
             /* The request has the error, too, because MPI_Startall ignores this function's result. */
-            complete(request, rc);
+            complete_request(request, rc);
             result = rc;
         }
     }
     return result;
 }
 
+/* Gives a request back to the free list. */
 static void give_back(mca_coll_mscclpp_stage_request_t *request)
 {
     OMPI_REQUEST_FINI(&request->super.super);

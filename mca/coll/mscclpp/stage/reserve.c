@@ -15,8 +15,8 @@
          address. */
 #endif
 
-/* Parts that are at most this many bytes apart share a window. */
-#define NEAR ((ptrdiff_t)1 << 30)
+/* Parts that are at most this far apart are near each other, and share a window. */
+#define NEAR_BYTES ((ptrdiff_t)1 << 30)
 
 /* The addresses at which windows are tried: above those of programs, and below the end of the address space. */
 #define LOWEST_ADDRESS ((uintptr_t)1 << 33)
@@ -47,10 +47,10 @@ static bool add_span(spans_t *spans, ptrdiff_t low, ptrdiff_t high)
 {
     int first = 0, end, after_end;
 
-    while (first < spans->count && spans->span[first].high + NEAR < low) {
+    while (first < spans->count && spans->span[first].high + NEAR_BYTES < low) {
         ++first;
     }
-    for (end = first; end < spans->count && spans->span[end].low <= high + NEAR; ++end) {
+    for (end = first; end < spans->count && spans->span[end].low <= high + NEAR_BYTES; ++end) {
         low = spans->span[end].low < low ? spans->span[end].low : low;
         high = spans->span[end].high > high ? spans->span[end].high : high;
     }
@@ -72,35 +72,35 @@ static bool add_span(spans_t *spans, ptrdiff_t low, ptrdiff_t high)
  */
 static bool add_piece(spans_t *spans, mca_coll_mscclpp_stage_piece_t piece)
 {
-    const bool far_runs = piece.count > 1 && (piece.stride > NEAR || piece.stride < -NEAR);
-    const bool far_repeats = piece.repeats > 1 && (piece.extent > NEAR || piece.extent < -NEAR);
+    const bool far_runs = piece.count > 1 && (piece.stride > NEAR_BYTES || piece.stride < -NEAR_BYTES);
+    const bool far_repeats = piece.repeats > 1 && (piece.extent > NEAR_BYTES || piece.extent < -NEAR_BYTES);
     const size_t runs = far_runs ? piece.count : 1, repeats = far_repeats ? piece.repeats : 1;
     const ptrdiff_t offset = piece.offset;
-    bool added = runs <= MCA_COLL_MSCCLPP_STAGE_WINDOWS && repeats <= MCA_COLL_MSCCLPP_STAGE_WINDOWS;
+    bool fits = runs <= MCA_COLL_MSCCLPP_STAGE_WINDOWS && repeats <= MCA_COLL_MSCCLPP_STAGE_WINDOWS;
 
     piece.count = far_runs ? 1 : piece.count;
     piece.repeats = far_repeats ? 1 : piece.repeats;
-    for (size_t repeat = 0; repeat < repeats && added; ++repeat) {
-        for (size_t run = 0; run < runs && added; ++run) {
+    for (size_t repeat = 0; repeat < repeats && fits; ++repeat) {
+        for (size_t run = 0; run < runs && fits; ++run) {
             ptrdiff_t low, high;
 
             piece.offset = offset + (ptrdiff_t)repeat * piece.extent + (ptrdiff_t)run * piece.stride;
             mca_coll_mscclpp_stage_piece_bounds(&piece, &low, &high);
-            added = add_span(spans, low, high);
+            fits = add_span(spans, low, high);
         }
     }
-    return added;
+    return fits;
 }
 
 /* Adds the spans that a list of pieces covers. Returns false if there are too many. */
 static bool add_pieces(spans_t *spans, const mca_coll_mscclpp_stage_pieces_t *list)
 {
-    bool added = true;
+    bool fits = true;
 
-    for (size_t index = 0; index < list->used && added; ++index) {
-        added = add_piece(spans, list->pieces[index]);
+    for (size_t index = 0; index < list->used && fits; ++index) {
+        fits = add_piece(spans, list->pieces[index]);
     }
-    return added;
+    return fits;
 }
 
 /* Maps memory at `address`, or anywhere if `address` is NULL. Returns NULL, without a log, if that fails. */

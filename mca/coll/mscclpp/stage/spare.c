@@ -6,7 +6,7 @@
 
 /* The header before each piece of memory that is returned. It has the alignment that malloc guarantees. */
 typedef union {
-    size_t mapped; /* bytes mapped, this header included; 0: the memory is from malloc */
+    size_t mapped_bytes; /* bytes mapped, this header included; 0: the memory is from malloc */
     max_align_t align;
 } head_t;
 
@@ -17,22 +17,22 @@ typedef union {
 void *mca_coll_mscclpp_stage_spare_get(size_t size)
 {
     head_t *head;
-    size_t total;
+    size_t total_bytes;
 
     if (size > SIZE_MAX - sizeof(*head)) {
         return NULL;
     }
-    total = size + sizeof(*head);
-    head = malloc(total);
+    total_bytes = size + sizeof(*head);
+    head = malloc(total_bytes);
     if (head != NULL) {
-        head->mapped = 0;
+        head->mapped_bytes = 0;
         return head + 1;
     }
-    head = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    head = mmap(NULL, total_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (MAP_FAILED == (void *)head) {
         return NULL;
     }
-    head->mapped = total;
+    head->mapped_bytes = total_bytes;
     return head + 1;
 }
 
@@ -44,9 +44,9 @@ void mca_coll_mscclpp_stage_spare_put(void *memory)
         return;
     }
     --head;
-    if (0 == head->mapped) {
+    if (0 == head->mapped_bytes) {
         free(head);
     } else {
-        (void)munmap(head, head->mapped);
+        (void)munmap(head, head->mapped_bytes);
     }
 }

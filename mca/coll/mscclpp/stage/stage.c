@@ -34,9 +34,9 @@ static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_gpu_stream_t *_Atomic streams[DEVICES_MAX];
 
 /*
- * Yields the staging stream of a device, or of the current device if `device` is negative. Makes the stream at the
- * first use. Returns MSCCLPP_ERR_INVALID for a device number that is too large, or an error of the GPU library; then
- * the next call tries again.
+ * Sets *stream_p to the staging stream of a device, or of the current device if `device` is negative. Makes the stream
+ * at the first use. Returns MSCCLPP_ERR_INVALID for a device number that is too large, or an error of the GPU library;
+ * then the next call tries again.
  */
 static mscclpp_status_t ensure_stream(int device, mscclpp_gpu_stream_t **stream_p)
 {
@@ -254,10 +254,10 @@ static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, cons
 {
     ptrdiff_t length = (ptrdiff_t)piece->length;
     bool along_repeats = piece->repeats > piece->count && (piece->extent >= length || piece->extent <= -length);
-    size_t lines = along_repeats ? piece->count : piece->repeats;
+    size_t line_count = along_repeats ? piece->count : piece->repeats;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    for (size_t line = 0; line < lines && MSCCLPP_OK == status; ++line) {
+    for (size_t line = 0; line < line_count && MSCCLPP_OK == status; ++line) {
         ptrdiff_t offset = piece->offset + (ptrdiff_t)line * (along_repeats ? piece->stride : piece->extent);
 
         status = copy_runs(buffer, piece, offset, along_repeats ? piece->repeats : piece->count,
@@ -294,9 +294,9 @@ static mscclpp_status_t settle_buffer(const mca_coll_mscclpp_stage_buffer_t *buf
     const mca_coll_mscclpp_stage_pieces_t *lists[] = {&buffer->plan.in, &buffer->plan.out};
     mscclpp_status_t status = MSCCLPP_OK;
 
-    for (int list = 0; list < 2 && buffer->memory != NULL; ++list) {
-        for (size_t index = 0; index < lists[list]->used && MSCCLPP_OK == status; ++index) {
-            status = settle_piece(buffer, &lists[list]->pieces[index]);
+    for (int list_index = 0; list_index < 2 && buffer->memory != NULL; ++list_index) {
+        for (size_t index = 0; index < lists[list_index]->used && MSCCLPP_OK == status; ++index) {
+            status = settle_piece(buffer, &lists[list_index]->pieces[index]);
         }
     }
     return status;
@@ -308,14 +308,14 @@ static mscclpp_status_t settle_buffer(const mca_coll_mscclpp_stage_buffer_t *buf
  */
 static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool to_device)
 {
-    const mca_coll_mscclpp_stage_pieces_t *list = pieces_of(buffer, to_device);
+    const mca_coll_mscclpp_stage_pieces_t *list_index = pieces_of(buffer, to_device);
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (buffer->memory == NULL) {
         return MSCCLPP_OK;
     }
-    for (size_t index = 0; index < list->used && MSCCLPP_OK == status; ++index) {
-        status = copy_piece(buffer, &list->pieces[index], to_device);
+    for (size_t index = 0; index < list_index->used && MSCCLPP_OK == status; ++index) {
+        status = copy_piece(buffer, &list_index->pieces[index], to_device);
     }
     return status;
 }
@@ -338,7 +338,7 @@ static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool
  * Waits for the copies of both buffers or, without `wait`, checks whether they have ended (*done_p). Returns an MPI
  * error code. After an error *done_p is not set, and no copy is in progress, because the caller frees the memory.
  */
-static int end_both(mca_coll_mscclpp_stage_t *stage, bool to_device, bool wait, bool *done_p)
+static int end_both(mca_coll_mscclpp_stage_t *stage, bool to_device, bool wait, bool *have_ended_p)
 {
     mscclpp_status_t send = end_copies(&stage->send, to_device, wait);
     mscclpp_status_t recv = end_copies(&stage->recv, to_device, wait);
@@ -349,7 +349,7 @@ static int end_both(mca_coll_mscclpp_stage_t *stage, bool to_device, bool wait, 
         }
         return mca_coll_mscclpp_status_to_ompi(send < MSCCLPP_OK ? send : recv);
     }
-    *done_p = MSCCLPP_OK == send && MSCCLPP_OK == recv;
+    *have_ended_p = MSCCLPP_OK == send && MSCCLPP_OK == recv;
     return OMPI_SUCCESS;
 }
 
@@ -360,26 +360,26 @@ static int end_both(mca_coll_mscclpp_stage_t *stage, bool to_device, bool wait, 
 static int start_both(mca_coll_mscclpp_stage_t *stage, bool to_device)
 {
     mscclpp_status_t status = start_copies(&stage->send, to_device);
-    bool done;
+    bool have_ended;
 
     if (MSCCLPP_OK == status) {
         status = start_copies(&stage->recv, to_device);
     }
     if (MSCCLPP_OK != status) {
-        (void)end_both(stage, to_device, true, &done);
+        (void)end_both(stage, to_device, true, &have_ended);
         return mca_coll_mscclpp_status_to_ompi(status);
     }
     return OMPI_SUCCESS;
 }
 
 /*
- * Settles both buffers first, which also orders the copies out. After an error no copy is in progress. `done` is not
- * needed, because end_both waits here.
+ * Settles both buffers first, which also orders the copies out. After an error no copy is in progress. `have_ended` is
+ * not needed, because end_both waits here.
  */
 int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage)
 {
     mscclpp_status_t status = settle_buffer(&stage->send);
-    bool done;
+    bool have_ended;
     int rc;
 
     if (MSCCLPP_OK == status) {
@@ -389,7 +389,7 @@ int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage)
         return mca_coll_mscclpp_status_to_ompi(status);
     }
     rc = start_both(stage, false);
-    return OMPI_SUCCESS == rc ? end_both(stage, false, true, &done) : rc;
+    return OMPI_SUCCESS == rc ? end_both(stage, false, true, &have_ended) : rc;
 }
 
 int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage)
@@ -397,9 +397,9 @@ int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage)
     return start_both(stage, true);
 }
 
-int mca_coll_mscclpp_stage_end_copy_out(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p)
+int mca_coll_mscclpp_stage_end_copy_out(mca_coll_mscclpp_stage_t *stage, bool wait, bool *have_ended_p)
 {
-    return end_both(stage, true, wait, done_p);
+    return end_both(stage, true, wait, have_ended_p);
 }
 
 /* Counts the call last, so that a call that fails here is not counted. After an error no memory is kept. */
@@ -429,9 +429,9 @@ int mca_coll_mscclpp_stage_end(mca_coll_mscclpp_stage_t *stage, int result)
     if (OMPI_SUCCESS == result) {
         result = mca_coll_mscclpp_stage_copy_out(stage);
         if (OMPI_SUCCESS == result) {
-            bool done;
+            bool have_ended;
 
-            result = mca_coll_mscclpp_stage_end_copy_out(stage, true, &done);
+            result = mca_coll_mscclpp_stage_end_copy_out(stage, true, &have_ended);
         }
     }
     mca_coll_mscclpp_stage_release(stage);
