@@ -6,11 +6,13 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
+/* What the checks of this file share. */
 typedef struct {
     mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
 } frame_t;
 
+/* Returns the place of a rank as a whole, for findings. */
 static mscclpp_plan_place_t rank_place(uint32_t rank)
 {
     return (mscclpp_plan_place_t){.rank = (int)rank, .block = -1, .op = -1, .inner = -1};
@@ -45,7 +47,7 @@ static void check_head(const frame_t *frame)
  * Returns the number of chunks that ranks have of a buffer. Returns 0 if no rank uses the buffer. Reports each rank
  * whose number differs from that of the first rank that uses it.
  */
-static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
+static uint32_t find_common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
 {
     const mscclpp_plan_t *plan = frame->plan;
     uint32_t count = 0, first = 0;
@@ -76,36 +78,36 @@ static void check_shape(const frame_t *frame)
 {
     const mscclpp_plan_t *plan = frame->plan;
     uint64_t ranks = plan->rank_count, in_chunks, out_chunks;
-    const char *wanted = NULL;
+    const char *requirement = NULL;
 
     if (plan->collective == MSCCLPP_PLAN_TEST || plan->collective == MSCCLPP_PLAN_CUSTOM) {
         return;
     }
-    in_chunks = common_count(frame, MSCCLPP_PLAN_INPUT);
-    out_chunks = common_count(frame, MSCCLPP_PLAN_OUTPUT);
+    in_chunks = find_common_count(frame, MSCCLPP_PLAN_INPUT);
+    out_chunks = find_common_count(frame, MSCCLPP_PLAN_OUTPUT);
     switch (plan->collective) {
     case MSCCLPP_PLAN_ALLGATHER:
         if ((in_chunks > 0 && out_chunks > 0 && out_chunks != ranks * in_chunks) ||
             (in_chunks == 0 && out_chunks % ranks != 0)) {
-            wanted = "as many output chunks as all ranks have input chunks";
+            requirement = "as many output chunks as all ranks have input chunks";
         }
         break;
     case MSCCLPP_PLAN_REDUCESCATTER:
         if ((in_chunks > 0 && out_chunks > 0 && in_chunks != ranks * out_chunks) ||
             (out_chunks == 0 && in_chunks % ranks != 0)) {
-            wanted = "as many input chunks as all ranks have output chunks";
+            requirement = "as many input chunks as all ranks have output chunks";
         }
         break;
     case MSCCLPP_PLAN_ALLTOALL:
         if ((in_chunks > 0 && out_chunks > 0 && in_chunks != out_chunks) || in_chunks % ranks != 0 ||
             out_chunks % ranks != 0) {
-            wanted = "as many input as output chunks, a multiple of the number of ranks";
+            requirement = "as many input as output chunks, a multiple of the number of ranks";
         }
         break;
     case MSCCLPP_PLAN_ALLREDUCE:
     case MSCCLPP_PLAN_SENDRECV:
         if (in_chunks > 0 && out_chunks > 0 && in_chunks != out_chunks) {
-            wanted = "as many input as output chunks";
+            requirement = "as many input as output chunks";
         }
         break;
     case MSCCLPP_PLAN_TEST:
@@ -113,12 +115,12 @@ static void check_shape(const frame_t *frame)
     case MSCCLPP_PLAN_COLLECTIVES:
         break;
     }
-    if (wanted != NULL) {
+    if (requirement != NULL) {
         mscclpp_plan_add_finding(
             frame->report, MSCCLPP_PLAN_WRONG, "shape", mscclpp_plan_nowhere,
             "it says \"%s\", for which %u ranks need %s; it has %llu input and %llu output chunks a rank",
-            mscclpp_plan_collective_name(plan->collective), plan->rank_count, wanted, (unsigned long long)in_chunks,
-            (unsigned long long)out_chunks);
+            mscclpp_plan_collective_name(plan->collective), plan->rank_count, requirement,
+            (unsigned long long)in_chunks, (unsigned long long)out_chunks);
     }
 }
 

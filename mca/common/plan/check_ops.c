@@ -10,6 +10,7 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
+/* What the checks of this file share. */
 typedef struct {
     mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
@@ -38,11 +39,13 @@ static bool refuse(const state_t *state, const char *rule, const char *format, .
     return false;
 }
 
+/* Returns the rank of the operation that is being checked. */
 static const mscclpp_plan_rank_t *rank_of_op(const state_t *state)
 {
     return &state->plan->ranks[state->place.rank];
 }
 
+/* Returns the block of the operation that is being checked. */
 static const mscclpp_plan_block_t *block_of_op(const state_t *state)
 {
     return &rank_of_op(state)->blocks[state->place.block];

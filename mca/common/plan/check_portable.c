@@ -13,6 +13,7 @@ enum {
     BARRIERS = 16    /* of a rank */
 };
 
+/* The plan that is compared with the limits, and the report for the notes. */
 typedef struct {
     const mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
@@ -29,6 +30,7 @@ static uint32_t count_ops(const mscclpp_plan_block_t *block)
     return ops;
 }
 
+/* Notes in the report that the plan has more `things` than the executor of MSCCL++ has room for. */
 static void note_limit(const compared_t *compared, mscclpp_plan_place_t place, const char *things, uint32_t count,
                        uint32_t limit)
 {

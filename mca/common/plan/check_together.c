@@ -22,6 +22,7 @@ typedef struct {
     const mscclpp_plan_op_t *op;
 } event_t;
 
+/* The events of a plan. */
 typedef struct {
     const mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
@@ -86,6 +87,7 @@ static void add_event(list_t *list, mscclpp_plan_place_t place, const mscclpp_pl
                                             .op = op};
 }
 
+/* Returns a hash of a value and of all that is in `hash` already. */
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
@@ -197,11 +199,13 @@ static int compare_events(const void *left, const void *right)
     return left_event->place.inner - right_event->place.inner;
 }
 
+/* Returns true if the pipelines around two events take equally many turns. */
 static bool have_equal_turns(const event_t *first, const event_t *second)
 {
     return first->turn_chunks == second->turn_chunks && first->turn_unit == second->turn_unit;
 }
 
+/* Returns true if two events use the same channel, semaphore, barrier or group. */
 static bool is_same_key(const event_t *first, const event_t *second)
 {
     return memcmp(first->key, second->key, sizeof(first->key)) == 0;

@@ -49,55 +49,57 @@ enum { MAX_CHUNKS = 16 << 20, MAX_VISITS = 256 }; /* beyond these, a plan counts
 typedef struct {
     uint32_t block_chunks; /* of a rank's block of input or output */
     uint64_t rank_chunks;  /* the most chunks of scratch of a rank; there are as many entries again for packets */
-    uint32_t *held;   /* by chunk of scratch: 1 + the position in a block that its data have; 0: unknown yet; MIXED */
-    bool has_changed; /* an entry of `held` changed in this visit */
-    bool crosses;     /* an operation reaches over the end of a block */
-    bool moves;       /* data of one chunk of a block may get into another one, which may be shorter */
+    uint32_t *origins; /* by chunk of scratch: 1 + the position in a block that its data have; 0: unknown yet; MIXED */
+    bool has_changed;  /* an entry of `origins` changed in this visit */
+    bool crosses_blocks; /* an operation reaches over the end of a block */
+    bool moves_chunks;   /* data of one chunk of a block may get into another one, which may be shorter */
 } ends_t;
 
-/* An item, and what is known of its data: `held` of its first chunk. NULL: the item is not in the scratch. */
+/* An item, and what is known of its data: `origins` of its first chunk. NULL: the item is not in the scratch. */
 typedef struct {
     const mscclpp_plan_item_t *item;
-    uint32_t *held;
+    uint32_t *origins;
 } part_t;
 
 /*
- * Returns an item with what is known of its data. Sets ends->crosses if the item is in the input or output and extends
- * past the end of a block.
+ * Returns an item with what is known of its data. Sets ends->crosses_blocks if the item is in the input or output and
+ * extends past the end of a block.
  */
 static part_t part_of(ends_t *ends, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool are_packets)
 {
     const uint64_t rank = item->where == MSCCLPP_PLAN_LOCAL ? (uint64_t)place.rank : item->rank;
 
     if (item->type != MSCCLPP_PLAN_SCRATCH) {
-        ends->crosses = ends->crosses || item->index % ends->block_chunks + (uint64_t)item->size > ends->block_chunks;
+        ends->crosses_blocks =
+            ends->crosses_blocks || item->index % ends->block_chunks + (uint64_t)item->size > ends->block_chunks;
         return (part_t){item, NULL};
     }
     /*
-     * The scratch of several ranks at once is not tracked. With several chunks in a block, this sets `moves`, which is
-     * the safe answer.
+     * The scratch of several ranks at once is not tracked. With several chunks in a block, this sets `moves_chunks`,
+     * which is the safe answer.
      */
-    ends->moves = ends->moves || (item->where == MSCCLPP_PLAN_MULTICAST && ends->block_chunks > 1);
-    return (part_t){item, &ends->held[(2 * rank + are_packets) * ends->rank_chunks + item->index]};
+    ends->moves_chunks = ends->moves_chunks || (item->where == MSCCLPP_PLAN_MULTICAST && ends->block_chunks > 1);
+    return (part_t){item, &ends->origins[(2 * rank + are_packets) * ends->rank_chunks + item->index]};
 }
 
 /*
  * Notes that the data of `source` goes to `target`. Scratch remembers from which chunk of a block its data comes. Sets
- * ends->moves if data reaches an input or output at another position in the block. Sets ends->has_changed if this call
- * has changed what is known of the scratch.
+ * ends->moves_chunks if data reaches an input or output at another position in the block. Sets ends->has_changed if
+ * this call has changed what is known of the scratch.
  */
-static void carry(ends_t *ends, part_t source, part_t target)
+static void propagate(ends_t *ends, part_t source, part_t target)
 {
     for (uint32_t i = 0; i < source.item->size && i < target.item->size; ++i) {
-        const uint32_t data = source.held != NULL ? source.held[i] : 1 + (source.item->index + i) % ends->block_chunks;
+        const uint32_t origin =
+            source.origins != NULL ? source.origins[i] : 1 + (source.item->index + i) % ends->block_chunks;
 
-        if (data == 0) {
+        if (origin == 0) {
             continue;
         }
-        if (target.held == NULL) {
-            ends->moves = ends->moves || data != 1 + (target.item->index + i) % ends->block_chunks;
-        } else if (target.held[i] != data && target.held[i] != MIXED) {
-            target.held[i] = target.held[i] == 0 ? data : MIXED;
+        if (target.origins == NULL) {
+            ends->moves_chunks = ends->moves_chunks || origin != 1 + (target.item->index + i) % ends->block_chunks;
+        } else if (target.origins[i] != origin && target.origins[i] != MIXED) {
+            target.origins[i] = target.origins[i] == 0 ? origin : MIXED;
             ends->has_changed = true;
         }
     }
@@ -107,7 +109,8 @@ static void carry(ends_t *ends, part_t source, part_t target)
  * Follows the data that one operation moves (mscclpp_plan_visit_fn_t). Data goes from each source to each target, or
  * within each pair if the operation works on pairs.
  */
-static void follow(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+static void follow_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
+                      const mscclpp_plan_op_t *pipeline)
 {
     ends_t *ends = context;
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
@@ -119,9 +122,10 @@ static void follow(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t 
 
         for (uint32_t j = 0; j < op->src_count; ++j) {
             if (!shape->paired || i == j) {
-                carry(ends,
-                      part_of(ends, place, &op->src[j], mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, j))),
-                      target);
+                propagate(
+                    ends,
+                    part_of(ends, place, &op->src[j], mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, j))),
+                    target);
             }
         }
     }
@@ -147,29 +151,29 @@ bool mscclpp_plan_needs_whole_chunks(const mscclpp_plan_t *plan)
         return false;
     }
     if (2 * ends.rank_chunks * plan->rank_count < MAX_CHUNKS) {
-        ends.held = calloc(2 * ends.rank_chunks * plan->rank_count + 1, sizeof(*ends.held));
+        ends.origins = calloc(2 * ends.rank_chunks * plan->rank_count + 1, sizeof(*ends.origins));
     }
-    if (ends.held == NULL) {
+    if (ends.origins == NULL) {
         return true;
     }
     do {
         ends.has_changed = false;
-        mscclpp_plan_visit(plan, follow, &ends);
-    } while (ends.has_changed && !ends.crosses && !ends.moves && ++visits < MAX_VISITS);
-    free(ends.held);
-    return ends.crosses || ends.moves || ends.has_changed;
+        mscclpp_plan_visit(plan, follow_op, &ends);
+    } while (ends.has_changed && !ends.crosses_blocks && !ends.moves_chunks && ++visits < MAX_VISITS);
+    free(ends.origins);
+    return ends.crosses_blocks || ends.moves_chunks || ends.has_changed;
 }
 
-bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, uint64_t *chunk_p)
+bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, uint64_t *chunk_bytes_p)
 {
-    const uint32_t chunks = mscclpp_plan_block_chunks(plan);
-    uint64_t unit = plan->alignment % MSCCLPP_DEV_UNIT == 0 ? plan->alignment : MSCCLPP_DEV_UNIT, chunk_bytes;
+    const uint32_t block_chunks = mscclpp_plan_block_chunks(plan);
+    uint64_t unit_bytes = plan->alignment % MSCCLPP_DEV_UNIT == 0 ? plan->alignment : MSCCLPP_DEV_UNIT, chunk_bytes;
 
-    if (chunks == 0) {
+    if (block_chunks == 0) {
         return false;
     }
-    chunk_bytes = (block_bytes + chunks - 1) / chunks;
-    chunk_bytes = (chunk_bytes + unit - 1) / unit * unit;
-    *chunk_p = chunk_bytes;
-    return chunk_bytes * chunks == block_bytes || !mscclpp_plan_needs_whole_chunks(plan);
+    chunk_bytes = (block_bytes + block_chunks - 1) / block_chunks;
+    chunk_bytes = (chunk_bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
+    *chunk_bytes_p = chunk_bytes;
+    return chunk_bytes * block_chunks == block_bytes || !mscclpp_plan_needs_whole_chunks(plan);
 }

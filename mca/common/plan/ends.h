@@ -26,11 +26,11 @@ bool mscclpp_plan_needs_whole_chunks(const mscclpp_plan_t *plan);
  * Stores the size of a chunk, in bytes, for a message with blocks of `block_bytes` bytes. It is rounded up to a
  * multiple of the plan's alignment, or of MSCCLPP_DEV_UNIT if the alignment is no multiple of that. Returns false if
  * the plan cannot serve such a message, for one of two reasons:
- * - It has neither input nor output. *chunk_p is then unchanged.
- * - It needs whole chunks, which do not fill the block. *chunk_p is then set all the same.
+ * - It has neither input nor output. *chunk_bytes_p is then unchanged.
+ * - It needs whole chunks, which do not fill the block. *chunk_bytes_p is then set all the same.
  *
  * The plan must have passed mscclpp_plan_check.
  */
-bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, uint64_t *chunk_p);
+bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, uint64_t *chunk_bytes_p);
 
 #endif

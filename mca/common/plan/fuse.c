@@ -67,32 +67,36 @@ static range_t range_in(const fusion_t *fusion, const mscclpp_dev_plan_step_t *s
     return range_of(fusion->plan, fusion->block_chunks, fusion->plan->in_place, &fusion->items[item], step->size);
 }
 
-static bool overlap(range_t one, range_t other)
+/* Returns true if the two ranges have a chunk in common. */
+static bool overlap(range_t left, range_t right)
 {
-    return one.buffer == other.buffer && one.first < other.first + other.count && other.first < one.first + one.count;
+    return left.buffer == right.buffer && left.first < right.first + right.count &&
+           right.first < left.first + left.count;
 }
 
-static bool are_equal(range_t one, range_t other)
+/* Returns true if the two ranges are the same chunks. */
+static bool are_equal(range_t left, range_t right)
 {
-    return one.buffer == other.buffer && one.first == other.first && one.count == other.count;
+    return left.buffer == right.buffer && left.first == right.first && left.count == right.count;
 }
 
 /*
  * Returns true if two steps divide their data among threads in the same way. If items of two steps that divide alike
  * are also at the same place, each byte is handled by the same thread in both steps.
  */
-static bool divide_alike(const mscclpp_dev_plan_step_t *one, const mscclpp_dev_plan_step_t *other)
+static bool divide_alike(const mscclpp_dev_plan_step_t *first, const mscclpp_dev_plan_step_t *second)
 {
-    return one->size == other->size && one->part == other->part && one->parts == other->parts;
+    return first->size == second->size && first->part == second->part && first->parts == second->parts;
 }
 
+/* Returns true if the step moves data and is not left out. */
 static bool moves_data(const fusion_t *fusion, uint32_t step)
 {
     return !fusion->is_gone[step] && fusion->steps[step].code == MSCCLPP_DEV_PLAN_DATA;
 }
 
 /* Returns true if the step writes to a part of the range. Dead targets do not count. */
-static bool writes(const fusion_t *fusion, uint32_t step_number, range_t range)
+static bool writes_to(const fusion_t *fusion, uint32_t step_number, range_t range)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
 
@@ -105,7 +109,7 @@ static bool writes(const fusion_t *fusion, uint32_t step_number, range_t range)
 }
 
 /* Returns true if the step reads a part of the range. */
-static bool reads(const fusion_t *fusion, uint32_t step_number, range_t range)
+static bool reads_from(const fusion_t *fusion, uint32_t step_number, range_t range)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
 
@@ -145,7 +149,7 @@ static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint
                 fusion->items[i] = fusion->items[first->items];
             }
         }
-        if (writes(fusion, j, copied)) {
+        if (writes_to(fusion, j, copied)) {
             return;
         }
     }
@@ -168,7 +172,7 @@ static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t targ
         if (!moves_data(fusion, j)) {
             continue;
         }
-        if (reads(fusion, j, range)) {
+        if (reads_from(fusion, j, range)) {
             return false;
         }
         for (uint32_t i = step->items + step->sources; i < step->items + step->sources + step->targets; ++i) {
@@ -177,7 +181,7 @@ static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t targ
                 return true;
             }
         }
-        if (writes(fusion, j, range)) {
+        if (writes_to(fusion, j, range)) {
             return false;
         }
     }
@@ -226,21 +230,21 @@ static void drop_copies(fusion_t *fusion, uint32_t rank, uint32_t begin, uint32_
  */
 static bool can_do_without_meeting(const fusion_t *fusion, uint32_t before, uint32_t after)
 {
-    const mscclpp_dev_plan_step_t *one = &fusion->steps[before], *other = &fusion->steps[after];
+    const mscclpp_dev_plan_step_t *earlier = &fusion->steps[before], *later = &fusion->steps[after];
 
-    for (uint32_t i = one->items; i < one->items + one->sources + one->targets; ++i) {
-        for (uint32_t j = other->items; j < other->items + other->sources + other->targets; ++j) {
-            const bool one_reads = i < one->items + one->sources, other_reads = j < other->items + other->sources;
-            const range_t range = range_in(fusion, one, i), other_range = range_in(fusion, other, j);
+    for (uint32_t i = earlier->items; i < earlier->items + earlier->sources + earlier->targets; ++i) {
+        for (uint32_t j = later->items; j < later->items + later->sources + later->targets; ++j) {
+            const bool both_read = i < earlier->items + earlier->sources && j < later->items + later->sources;
+            const range_t range = range_in(fusion, earlier, i), other_range = range_in(fusion, later, j);
 
-            if ((one_reads && other_reads) || !overlap(range, other_range)) {
+            if (both_read || !overlap(range, other_range)) {
                 continue;
             }
             /*
              * Packets and plain data at the same place are divided among threads differently, because their units have
              * different sizes there.
              */
-            if (!divide_alike(one, other) || !are_equal(range, other_range) ||
+            if (!divide_alike(earlier, later) || !are_equal(range, other_range) ||
                 fusion->items[i].packets != fusion->items[j].packets) {
                 return false;
             }
@@ -252,8 +256,8 @@ static bool can_do_without_meeting(const fusion_t *fusion, uint32_t before, uint
 /*
  * Returns true if a meeting, which is step `nop` of a run, can be left out: no step before it and step after it need a
  * meeting between them. Before it are the steps from `since` on, the first one after the last meeting that is kept.
- * After it are the steps up to the next nop or the run's end; when that nop is examined, it is its turn to separate
- * them all from the steps that follow. A nop with no step after it is kept.
+ * After it are the steps up to the next nop or the run's end. Steps behind the next nop need not be compared, because
+ * that nop separates them until it is examined itself. A nop with no step after it is kept.
  */
 static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, uint32_t end)
 {
@@ -309,24 +313,22 @@ static void drop_meetings(fusion_t *fusion, uint32_t begin, uint32_t end, bool i
  */
 static bool can_join(const fusion_t *fusion, uint32_t before, uint32_t after)
 {
-    const mscclpp_dev_plan_step_t *one = &fusion->steps[before], *other = &fusion->steps[after];
-    const mscclpp_dev_plan_item_t *source = &fusion->items[one->items], *other_source = &fusion->items[other->items];
+    const mscclpp_dev_plan_step_t *earlier = &fusion->steps[before], *later = &fusion->steps[after];
+    const mscclpp_dev_plan_item_t *source = &fusion->items[earlier->items],
+                                  *later_source = &fusion->items[later->items];
 
-    if (!moves_data(fusion, before) || !moves_data(fusion, after) || !divide_alike(one, other)) {
+    if (!moves_data(fusion, before) || !moves_data(fusion, after) || !divide_alike(earlier, later)) {
         return false;
     }
-    if (one->sources != 1 || other->sources != 1 || source->packets != 0 ||
-        memcmp(source, other_source, sizeof(*source)) != 0) {
+    if (earlier->sources != 1 || later->sources != 1 || source->packets != 0 ||
+        memcmp(source, later_source, sizeof(*source)) != 0) {
         return false;
     }
-    return !writes(fusion, before, range_in(fusion, one, one->items)) &&
-           !writes(fusion, after, range_in(fusion, one, one->items));
+    return !writes_to(fusion, before, range_in(fusion, earlier, earlier->items)) &&
+           !writes_to(fusion, after, range_in(fusion, earlier, earlier->items));
 }
 
-/*
- * Joins the copies of a run that can become one step. A nop that is kept ends a group of copies, because can_join
- * refuses it.
- */
+/* Joins the copies of a run that can become one step. A nop that is kept ends a group: can_join refuses it. */
 static void join_copies(fusion_t *fusion, uint32_t begin, uint32_t end)
 {
     uint32_t head = end; /* the step that others may join; `end`: none */
@@ -340,17 +342,16 @@ static void join_copies(fusion_t *fusion, uint32_t begin, uint32_t end)
     }
 }
 
-/*
- * Writes the targets of a step into `to`: only those with packets, or only those with plain data. Returns their number.
- */
-static uint32_t put_targets(const fusion_t *fusion, uint32_t step_number, bool as_packets, mscclpp_dev_plan_item_t *to)
+/* Writes the targets of a step that are packets, or those that are plain data, to `items`. Returns their number. */
+static uint32_t write_targets(const fusion_t *fusion, uint32_t step_number, bool as_packets,
+                              mscclpp_dev_plan_item_t *items)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
     uint32_t count = 0;
 
     for (uint32_t i = step->items + step->sources; i < step->items + step->sources + step->targets; ++i) {
         if (!fusion->is_dead[i] && (fusion->items[i].packets != 0) == as_packets) {
-            to[count++] = fusion->items[i];
+            items[count++] = fusion->items[i];
         }
     }
     return count;
@@ -361,17 +362,17 @@ static uint32_t put_targets(const fusion_t *fusion, uint32_t step_number, bool a
  * targets. The targets with packets come last, as the kernel expects (mscclpp_dev_plan_data). A step that joined
  * follows directly, or after steps that are gone. Returns the number of items.
  */
-static uint32_t put_data(const fusion_t *fusion, uint32_t step_number, mscclpp_dev_plan_step_t *step,
-                         mscclpp_dev_plan_item_t *items)
+static uint32_t write_items(const fusion_t *fusion, uint32_t step_number, mscclpp_dev_plan_step_t *step,
+                            mscclpp_dev_plan_item_t *items)
 {
     uint32_t count = step->sources;
 
     memcpy(items, &fusion->items[step->items], count * sizeof(*items));
     for (int packets = 0; packets < 2; ++packets) {
-        count += put_targets(fusion, step_number, packets != 0, items + count);
+        count += write_targets(fusion, step_number, packets != 0, items + count);
         for (uint32_t i = step_number + 1; i < fusion->step_count && (fusion->is_gone[i] || fusion->is_joined[i]);
              ++i) {
-            count += fusion->is_joined[i] ? put_targets(fusion, i, packets != 0, items + count) : 0;
+            count += fusion->is_joined[i] ? write_targets(fusion, i, packets != 0, items + count) : 0;
         }
     }
     step->targets = count - step->sources;
@@ -383,10 +384,10 @@ static uint32_t put_data(const fusion_t *fusion, uint32_t step_number, mscclpp_d
  * Links are not moved. `positions` is memory for the new position of each step, which the ends of loops refer to. For a
  * step that is left out, it is the position of the next step that is kept.
  */
-static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t first,
+static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t start,
                        uint32_t *positions)
 {
-    mscclpp_dev_plan_item_t *items = program->items + first.item;
+    mscclpp_dev_plan_item_t *items = program->items + start.item;
     uint32_t step_count = 0, item_count = 0;
 
     for (uint32_t i = 0; i < fusion->step_count; ++i) {
@@ -397,7 +398,7 @@ static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, 
             continue;
         }
         if (step.code == MSCCLPP_DEV_PLAN_DATA) {
-            const uint32_t count = put_data(fusion, i, &step, items + item_count);
+            const uint32_t count = write_items(fusion, i, &step, items + item_count);
 
             step.items = item_count;
             item_count += count;
@@ -408,10 +409,10 @@ static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, 
         } else if (step.code == MSCCLPP_DEV_PLAN_AGAIN) {
             step.items = positions[step.items];
         }
-        program->steps[first.step + step_count++] = step;
+        program->steps[start.step + step_count++] = step;
     }
-    program->step_count = first.step + step_count;
-    program->item_count = first.item + item_count;
+    program->step_count = start.step + step_count;
+    program->item_count = start.item + item_count;
 }
 
 /*
@@ -446,26 +447,26 @@ static void fuse_runs(fusion_t *fusion, uint32_t rank)
     }
 }
 
-/* Allocates at least one entry, so that NULL means only a lack of memory. */
-static void *zeroed(uint32_t count, size_t size)
+/* Allocates zeroed entries, one more than `count`, so that NULL means only a lack of memory. The caller frees them. */
+static void *allocate_zeroed(uint32_t count, size_t size)
 {
     return calloc((size_t)count + 1, size);
 }
 
 void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks, bool keeps_input,
-                       mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t first)
+                       mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t start)
 {
-    const uint32_t step_count = program->step_count - first.step, item_count = program->item_count - first.item;
+    const uint32_t step_count = program->step_count - start.step, item_count = program->item_count - start.item;
     fusion_t fusion = {.plan = plan,
                        .block_chunks = block_chunks,
                        .keeps_input = keeps_input,
-                       .steps = zeroed(step_count, sizeof(*fusion.steps)),
-                       .items = zeroed(item_count, sizeof(*fusion.items)),
+                       .steps = allocate_zeroed(step_count, sizeof(*fusion.steps)),
+                       .items = allocate_zeroed(item_count, sizeof(*fusion.items)),
                        .step_count = step_count,
-                       .is_dead = zeroed(item_count, sizeof(*fusion.is_dead)),
-                       .is_gone = zeroed(step_count, sizeof(*fusion.is_gone)),
-                       .is_joined = zeroed(step_count, sizeof(*fusion.is_joined))};
-    uint32_t *positions = zeroed(step_count, sizeof(*positions));
+                       .is_dead = allocate_zeroed(item_count, sizeof(*fusion.is_dead)),
+                       .is_gone = allocate_zeroed(step_count, sizeof(*fusion.is_gone)),
+                       .is_joined = allocate_zeroed(step_count, sizeof(*fusion.is_joined))};
+    uint32_t *positions = allocate_zeroed(step_count, sizeof(*positions));
 
     /*
      * Works on copies, because write_back overwrites the program. If there is no memory for them, or if the block moves
@@ -473,10 +474,10 @@ void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block
      */
     if (fusion.steps != NULL && fusion.items != NULL && fusion.is_dead != NULL && fusion.is_gone != NULL &&
         fusion.is_joined != NULL && positions != NULL && item_count > 0) {
-        memcpy(fusion.steps, program->steps + first.step, step_count * sizeof(*fusion.steps));
-        memcpy(fusion.items, program->items + first.item, item_count * sizeof(*fusion.items));
+        memcpy(fusion.steps, program->steps + start.step, step_count * sizeof(*fusion.steps));
+        memcpy(fusion.items, program->items + start.item, item_count * sizeof(*fusion.items));
         fuse_runs(&fusion, rank);
-        write_back(&fusion, program, first, positions);
+        write_back(&fusion, program, start, positions);
     }
     free(fusion.steps);
     free(fusion.items);

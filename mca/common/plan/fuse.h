@@ -6,10 +6,10 @@
 #include "mca/common/plan/program.h"
 
 /*
- * Shortens the program of the block that begins at `first` and ends the rank's program so far. Its results stay the
- * same, as long as packets of the plan order only themselves. Without memory, the program is unchanged. `block_chunks`
- * is the number of chunks in a rank's block of input or output (mscclpp_plan_block_chunks). `keeps_input` promises that
- * no rank writes to any rank's input.
+ * Shortens the program of the block that begins at `start` and ends the rank's program so far. Its results stay
+ * the same, as long as packets of the plan order only themselves. Without memory, the program is unchanged.
+ * `block_chunks` is the number of chunks in a rank's block of input or output (mscclpp_plan_block_chunks).
+ * `keeps_input` promises that no rank writes to any rank's input.
  *
  * - A step that reads data that an earlier step has copied from the input reads the input instead, if `keeps_input` is
  *   set.
@@ -18,7 +18,7 @@
  * - Neighbouring copies of the same data are joined.
  */
 void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks, bool keeps_input,
-                       mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t first);
+                       mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t start);
 
 /*
  * Returns true if a rank's program of an out-of-place plan can also serve a call in place. For that, each thread must

@@ -50,6 +50,7 @@ mscclpp_plan_library_t *mscclpp_plan_library_create(const char *places)
 /* The refusal of a file if there is no memory for the text of one. Not freed. */
 static char no_memory[] = "no memory for the reason";
 
+/* Frees the reason for which a file is refused, if there is one. The file then counts as accepted. */
 static void free_refusal(mscclpp_plan_file_t *file)
 {
     if (file->refusal != no_memory) {
@@ -141,7 +142,7 @@ typedef struct {
  * kernels have; such plans are refused afterwards.
  */
 static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, uint32_t rank,
-                        bool writes)
+                        bool is_write)
 {
     const mscclpp_plan_t *plan = survey->file->plan;
     /* Start of the rank's own block in a buffer that has a block for each rank. */
@@ -161,7 +162,7 @@ static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscc
         survey->uses[i].is_shared =
             survey->uses[i].is_shared || (survey->uses[i].block != 0 && survey->uses[i].block != block);
         survey->uses[i].block = block;
-        survey->uses[i].is_written = survey->uses[i].is_written || writes;
+        survey->uses[i].is_written = survey->uses[i].is_written || is_write;
     }
 }
 
@@ -170,7 +171,7 @@ static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscc
  * carries its own flag.
  */
 static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool are_packets,
-                        bool writes)
+                        bool is_write)
 {
     mscclpp_plan_file_t *file = survey->file;
     const mscclpp_plan_group_t *group;
@@ -180,18 +181,19 @@ static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscc
     survey->has_plain_scratch = survey->has_plain_scratch || (!are_packets && item->type == MSCCLPP_PLAN_SCRATCH);
     if (item->type != MSCCLPP_PLAN_SCRATCH) {
         file->shares_buffers = file->shares_buffers || item->where != MSCCLPP_PLAN_LOCAL;
-        file->writes_input = file->writes_input || (writes && item->type == MSCCLPP_PLAN_INPUT);
+        file->writes_input = file->writes_input || (is_write && item->type == MSCCLPP_PLAN_INPUT);
     }
     if (are_packets) {
         return;
     }
     if (item->where != MSCCLPP_PLAN_MULTICAST) {
-        note_access(survey, place, item, item->where == MSCCLPP_PLAN_LOCAL ? (uint32_t)place.rank : item->rank, writes);
+        note_access(survey, place, item, item->where == MSCCLPP_PLAN_LOCAL ? (uint32_t)place.rank : item->rank,
+                    is_write);
         return;
     }
     group = &file->plan->ranks[place.rank].groups[item->group];
     for (uint32_t i = 0; i < group->count; ++i) {
-        note_access(survey, place, item, group->ranks[i], writes);
+        note_access(survey, place, item, group->ranks[i], is_write);
     }
 }
 
@@ -386,7 +388,8 @@ static void add_file(mscclpp_plan_library_t *library, const char *path)
     ++library->count;
 }
 
-static int is_plan(const struct dirent *entry)
+/* Returns 1 if the name of an entry is that of a plan: it ends in ".json" and is not hidden (for scandir). */
+static int is_plan_file(const struct dirent *entry)
 {
     enum { SUFFIX = sizeof(".json") - 1 };
     const size_t length = strlen(entry->d_name);
@@ -394,7 +397,8 @@ static int is_plan(const struct dirent *entry)
     return entry->d_name[0] != '.' && length > SUFFIX && strcmp(entry->d_name + length - SUFFIX, ".json") == 0;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
+/* Compares two entries of a folder by the bytes of their names (for scandir). */
+static int compare_names(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
@@ -423,7 +427,7 @@ static bool add_folder(mscclpp_plan_library_t *library, const char *folder)
     if (stat(folder, &status) != 0 || !S_ISDIR(status.st_mode)) {
         return false;
     }
-    count = scandir(folder, &entries, is_plan, by_name);
+    count = scandir(folder, &entries, is_plan_file, compare_names);
     if (count < 0) {
         add_unread_folder(library, folder, strerror(errno));
     }
@@ -500,13 +504,13 @@ static void simulate(mscclpp_plan_file_t *file, bool is_full)
     const mscclpp_plan_sim_options_t options = {.launches = is_full ? MSCCLPP_PLAN_LAUNCHES : 1, .seed = 1};
     mscclpp_plan_sim_stats_t stats;
     mscclpp_plan_report_t report;
-    bool is_right;
+    bool has_passed;
 
     mscclpp_plan_report_init(&report);
-    is_right = mscclpp_plan_simulate(file->plan, &options, &report, &stats);
-    if (!is_right && is_full) {
+    has_passed = mscclpp_plan_simulate(file->plan, &options, &report, &stats);
+    if (!has_passed && is_full) {
         refuse_for(file, &report);
-    } else if (is_right && !report.no_memory && !has_rule(&report, "size-limit")) {
+    } else if (has_passed && !report.no_memory && !has_rule(&report, "size-limit")) {
         file->packets_order_stores = has_rule(&report, "packet-order");
     }
     mscclpp_plan_report_destroy(&report);

@@ -115,6 +115,7 @@ static uint32_t add_items(lowering_t *state, const mscclpp_plan_item_t *item, bo
     return group->count;
 }
 
+/* Returns true if the rank is on another node. */
 static bool is_far(const lowering_t *state, uint32_t rank)
 {
     return state->far_ranks != NULL && state->far_ranks[rank];
@@ -133,6 +134,7 @@ static mscclpp_dev_plan_step_t *add_data_step(lowering_t *state, const mscclpp_p
     return step;
 }
 
+/* Returns true if two items name the same chunks of the same buffer. */
 static bool is_same_item(const mscclpp_plan_item_t *first, const mscclpp_plan_item_t *second)
 {
     return first->where == second->where && first->type == second->type && first->rank == second->rank &&
@@ -445,6 +447,7 @@ static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
     add_step(state, MSCCLPP_DEV_PLAN_END);
 }
 
+/* Returns the position at which the next block of the program begins. */
 static mscclpp_dev_plan_start_t current_position(const mscclpp_plan_program_t *program)
 {
     return (mscclpp_dev_plan_start_t){
@@ -568,7 +571,7 @@ const char *mscclpp_plan_nodes_misfit(const mscclpp_plan_t *plan, const int *nod
 }
 
 /* The largest scratch of all ranks counts. Packets (protocol LL) take twice the bytes. */
-uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk, uint64_t *half_p)
+uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk_bytes, uint64_t *half_bytes_p)
 {
     uint64_t max_chunks = 0, bytes;
 
@@ -577,7 +580,7 @@ uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk, 
                          ? plan->ranks[rank_number].chunks[MSCCLPP_PLAN_SCRATCH]
                          : max_chunks;
     }
-    bytes = max_chunks * chunk * (plan->uses_packets ? 2 : 1);
-    *half_p = plan->halves ? bytes : 0;
+    bytes = max_chunks * chunk_bytes * (plan->uses_packets ? 2 : 1);
+    *half_bytes_p = plan->halves ? bytes : 0;
     return plan->halves ? 2 * bytes : bytes;
 }

@@ -32,16 +32,16 @@ uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_pl
                            uint32_t channel);
 
 /*
- * Returns the reason reason a plan cannot run on several nodes, as a constant text, or NULL if it can. Rank r is on
+ * Returns the reason why a plan cannot run on several nodes, as a constant text, or NULL if it can. Rank r is on
  * node_of[r]. *has_packets_p tells, in either case, whether the plan sends packets to other nodes, through ports.
  */
 const char *mscclpp_plan_nodes_misfit(const mscclpp_plan_t *plan, const int *node_of, bool *has_packets_p);
 
 /*
- * Returns the size in bytes of the scratch for chunks of `chunk` bytes. *half_p is the size in bytes of one of its
- * halves, or 0 if it has none. Both sizes are equal on all ranks, whatever their numbers of chunks, because a rank also
- * uses them to find the halves of its peers.
+ * Returns the size in bytes of the scratch for chunks of `chunk_bytes` bytes. *half_bytes_p is the size in bytes of one
+ * of its halves, or 0 if it has none. Both sizes are equal on all ranks, whatever their numbers of chunks, because a
+ * rank also uses them to find the halves of its peers.
  */
-uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk, uint64_t *half_p);
+uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk_bytes, uint64_t *half_bytes_p);
 
 #endif

@@ -492,7 +492,7 @@ static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
 /*
  * Returns a digest of the text. FNV-1a, with the high bits mixed in at the end, because proofs are named by the digest.
  */
-static uint64_t digest_of(const char *text, size_t size)
+static uint64_t compute_digest(const char *text, size_t size)
 {
     uint64_t digest = 0xcbf29ce484222325u;
 
@@ -523,7 +523,7 @@ mscclpp_status_t mscclpp_plan_parse(const char *text, size_t size, mscclpp_plan_
     }
     if (status == MSCCLPP_OK && mscclpp_plan_allocate(&reader, 1, sizeof(*plan), &plan)) {
         plan->arena = arena;
-        plan->digest = digest_of(text, size);
+        plan->digest = compute_digest(text, size);
         plan->file_bytes = size;
         status = read_plan(&reader, root, plan) ? MSCCLPP_OK : MSCCLPP_ERR_INVALID;
     }

@@ -31,7 +31,7 @@ bool mscclpp_plan_allocate(mscclpp_plan_reader_t *reader, size_t count, size_t s
     return true;
 }
 
-/* Always returns false. */
+/* Refuses a value that has another type than `type`. Always returns false. */
 static bool refuse_type(mscclpp_plan_reader_t *reader, const char *key, const mscclpp_json_t *value,
                         mscclpp_json_type_t type)
 {

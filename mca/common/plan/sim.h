@@ -49,8 +49,9 @@ typedef struct {
     uint32_t agent, clock, position;
 } mscclpp_sim_fact_t;
 
+/* A list of facts. */
 typedef struct {
-    mscclpp_sim_fact_t *fact;
+    mscclpp_sim_fact_t *entries;
     uint32_t count, capacity;
 } mscclpp_sim_facts_t;
 
@@ -315,7 +316,7 @@ void mscclpp_sim_packet_release(mscclpp_sim_packet_t *packet);
 mscclpp_sim_value_t mscclpp_sim_input_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position,
                                             uint32_t launch);
 /* Returns the result of the plan's reduction for two values. */
-mscclpp_sim_value_t mscclpp_sim_combine(const mscclpp_sim_t *sim, mscclpp_sim_value_t x, mscclpp_sim_value_t y);
+mscclpp_sim_value_t mscclpp_sim_combine(const mscclpp_sim_t *sim, mscclpp_sim_value_t left, mscclpp_sim_value_t right);
 /*
  * Stores in *value_p the value that the collective must produce at `position` of the output. Returns false if the
  * plan's collective does not define the output.

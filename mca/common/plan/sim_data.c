@@ -5,7 +5,7 @@
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
-/* The elements count from the item's start. */
+/* A range of elements of an item, counted from the item's start. */
 typedef struct {
     uint64_t first, count;
 } slice_t;
@@ -287,8 +287,8 @@ static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *bl
 /*
  * Writes element `element` counted from `first_cell`: as a packet, which takes two cells, or plain if `packet` is NULL.
  */
-static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t first_cell, uint64_t element,
-                      mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
+static void write_element(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t first_cell, uint64_t element,
+                          mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {
     if (packet != NULL) {
         mscclpp_sim_write_packet(sim, &block->actor, block->launch, first_cell + 2 * element, (uint32_t)element, value,
@@ -310,14 +310,15 @@ static void write_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
     const mscclpp_plan_group_t *group;
 
     if (item->where != MSCCLPP_PLAN_MULTICAST) {
-        write_one(sim, block, first_cell_of(sim, block->launch, item->rank, item, first_element, packet != NULL),
-                  element, map, value, packet);
+        write_element(sim, block, first_cell_of(sim, block->launch, item->rank, item, first_element, packet != NULL),
+                      element, map, value, packet);
         return;
     }
     group = &sim->plan->ranks[block->rank].groups[item->group];
     for (uint32_t i = 0; i < group->count; ++i) {
-        write_one(sim, block, first_cell_of(sim, block->launch, group->ranks[i], item, first_element, packet != NULL),
-                  element, map, value, packet);
+        write_element(sim, block,
+                      first_cell_of(sim, block->launch, group->ranks[i], item, first_element, packet != NULL), element,
+                      map, value, packet);
     }
 }
 

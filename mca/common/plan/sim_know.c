@@ -53,7 +53,7 @@ void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor)
     free(actor->thread);
     free(actor->events);
     for (uint32_t i = 0; i < actor->fact_capacity; ++i) {
-        free(actor->facts[i].fact);
+        free(actor->facts[i].entries);
     }
     free(actor->facts);
 }
@@ -97,23 +97,23 @@ static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim
     uint32_t capacity;
 
     for (uint32_t i = 0; i < facts->count; ++i) {
-        if (facts->fact[i].agent == fact.agent && facts->fact[i].position == fact.position) {
-            facts->fact[i].clock = fact.clock > facts->fact[i].clock ? fact.clock : facts->fact[i].clock;
+        if (facts->entries[i].agent == fact.agent && facts->entries[i].position == fact.position) {
+            facts->entries[i].clock = fact.clock > facts->entries[i].clock ? fact.clock : facts->entries[i].clock;
             return;
         }
     }
     if (facts->count == facts->capacity && facts->count < MAX_FACTS) {
         capacity = facts->capacity > 0 ? 2 * facts->capacity : 4;
-        enlarged = realloc(facts->fact, capacity * sizeof(*enlarged));
+        enlarged = realloc(facts->entries, capacity * sizeof(*enlarged));
         if (enlarged == NULL) {
             sim->no_memory = true;
             return;
         }
-        facts->fact = enlarged;
+        facts->entries = enlarged;
         facts->capacity = capacity;
     }
     if (facts->count < facts->capacity) {
-        facts->fact[facts->count++] = fact;
+        facts->entries[facts->count++] = fact;
     }
 }
 
@@ -145,7 +145,7 @@ void mscclpp_sim_hear_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, con
         sim, &actor->facts[position],
         (mscclpp_sim_fact_t){.agent = cell->write.agent, .clock = cell->write.clock, .position = cell->write.position});
     for (uint32_t i = 0; i < cell->facts.count; ++i) {
-        add_fact(sim, &actor->facts[position], cell->facts.fact[i]);
+        add_fact(sim, &actor->facts[position], cell->facts.entries[i]);
     }
 }
 
@@ -154,7 +154,7 @@ void mscclpp_sim_tell_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *acto
 {
     cell->facts.count = 0;
     for (uint32_t i = 0; position < actor->fact_threads && i < actor->facts[position].count; ++i) {
-        add_fact(sim, &cell->facts, actor->facts[position].fact[i]);
+        add_fact(sim, &cell->facts, actor->facts[position].entries[i]);
     }
 }
 
@@ -168,7 +168,7 @@ static bool has_fact(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_
         return false;
     }
     for (uint32_t i = 0; i < actor->facts[position].count; ++i) {
-        const mscclpp_sim_fact_t *fact = &actor->facts[position].fact[i];
+        const mscclpp_sim_fact_t *fact = &actor->facts[position].entries[i];
 
         if (fact->agent == earlier->agent && fact->clock >= earlier->clock && fact->position == earlier->position) {
             return true;

@@ -5,6 +5,7 @@
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
+/* Returns true if the cell belongs to the input of the rank. */
 static bool is_input(const mscclpp_sim_rank_t *rank, size_t cell)
 {
     return cell >= rank->base[MSCCLPP_PLAN_INPUT] &&

@@ -92,12 +92,13 @@ void mscclpp_sim_memory_destroy(mscclpp_sim_t *sim)
 {
     for (size_t i = 0; sim->cells != NULL && i < sim->cell_count; ++i) {
         free(sim->cells[i].reads);
-        free(sim->cells[i].facts.fact);
+        free(sim->cells[i].facts.entries);
         mscclpp_sim_packet_release(sim->cells[i].packet);
     }
     free(sim->cells);
 }
 
+/* Returns true if the actor is the application of a rank, and not a block or a proxy. */
 static bool is_application(const mscclpp_sim_t *sim, uint32_t agent)
 {
     return agent >= sim->block_count && agent < sim->block_count + sim->plan->rank_count;
@@ -155,7 +156,7 @@ static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
  * Reports that packets must order an earlier store. Only packets order an earlier plain store before the current
  * access. That is safe only if whoever executes the plan orders such stores before packets.
  */
-static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier, size_t cell)
+static void report_packet_order(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier, size_t cell)
 {
     char earlier_text[160], cell_text[100];
 
@@ -184,7 +185,7 @@ static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *act
     if (order == MSCCLPP_SIM_UNORDERED) {
         report_race(sim, actor, &cell->write, true, writes, cell_index, is_packet && cell->packet != NULL);
     } else if (order == MSCCLPP_SIM_WEAK && cell->write.is_plain) {
-        report_weak(sim, &cell->write, cell_index);
+        report_packet_order(sim, &cell->write, cell_index);
     }
 }
 
@@ -281,8 +282,8 @@ mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_acto
  * Reports earlier accesses that nothing orders before the write: the last write, and the reads since then. These reads
  * are then forgotten: a later write that is ordered after this one is ordered after them, too.
  */
-static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
-                  mscclpp_sim_thread_t thread, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
+static void write_cell(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
+                       mscclpp_sim_thread_t thread, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {
     mscclpp_sim_cell_t *cell = &sim->cells[cell_index];
 
@@ -312,7 +313,7 @@ static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launc
 void mscclpp_sim_write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
                        mscclpp_sim_thread_t thread, mscclpp_sim_value_t value)
 {
-    write(sim, actor, launch, cell_index, thread, value, NULL);
+    write_cell(sim, actor, launch, cell_index, thread, value, NULL);
 }
 
 void mscclpp_sim_write_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
@@ -320,8 +321,8 @@ void mscclpp_sim_write_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, ui
 {
     const mscclpp_sim_thread_t thread = {position, MSCCLPP_SIM_PACKET};
 
-    write(sim, actor, launch, cell_index, thread, value, packet);
-    write(sim, actor, launch, cell_index + 1, thread, value, packet);
+    write_cell(sim, actor, launch, cell_index, thread, value, packet);
+    write_cell(sim, actor, launch, cell_index + 1, thread, value, packet);
     mscclpp_sim_tell_packet(sim, actor, &sim->cells[cell_index], position);
 }
 
@@ -330,6 +331,6 @@ void mscclpp_sim_undefine(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32
     const mscclpp_sim_thread_t thread = {0, MSCCLPP_SIM_ALONE};
     mscclpp_sim_value_t nothing = {cell_index + 1, ~(uint64_t)launch};
 
-    write(sim, actor, launch, cell_index, thread, nothing, NULL);
+    write_cell(sim, actor, launch, cell_index, thread, nothing, NULL);
     sim->cells[cell_index].is_defined = false;
 }

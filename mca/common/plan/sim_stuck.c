@@ -20,7 +20,7 @@ static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const msccl
     return place;
 }
 
-/* Writes where a block stands, as a part of the sentence of describe_provider. Returns `text`. */
+/* Writes at which operation a block is, as a part of the sentence of describe_provider. Returns `text`. */
 static const char *position_text(const mscclpp_sim_block_t *block, char *text, size_t size)
 {
     if (block->turns > 0) {
@@ -111,7 +111,7 @@ static bool provides_packets(const mscclpp_sim_t *sim, uint32_t rank_number, con
 static void describe_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *waiter, uint32_t operand_index,
                               provides_fn_t provides, char *text, size_t size)
 {
-    char where[120], place[80];
+    char position[120], place[80];
 
     for (uint32_t block_index = 0; block_index < sim->block_count; ++block_index) {
         const mscclpp_sim_block_t *block = &sim->blocks[block_index];
@@ -135,7 +135,7 @@ static void describe_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_
                 op_place.name = mscclpp_plan_op_name(candidate->kind);
                 snprintf(text, size, "the next would come from %s, but %s",
                          mscclpp_plan_place_text(op_place, place, sizeof(place)),
-                         position_text(block, where, sizeof(where)));
+                         position_text(block, position, sizeof(position)));
                 return;
             }
         }

@@ -20,7 +20,7 @@ void mscclpp_sim_need(mscclpp_sim_t *sim, double time)
  * Returns the rate at which a block moves data. A block gets at most `block_rate`, and at most an even share of the
  * GPU's rate.
  */
-static double rate_of(double block_rate, double gpu_rate, uint32_t blocks)
+static double share_of_rate(double block_rate, double gpu_rate, uint32_t blocks)
 {
     double even_share = gpu_rate / (blocks > 0 ? blocks : 1);
 
@@ -62,8 +62,8 @@ static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
             far_bytes += bytes;
         }
     }
-    return near_bytes / rate_of(sim->cost->local, sim->cost->gpu_local, blocks) +
-           far_bytes / rate_of(sim->cost->link, sim->cost->gpu_link, blocks);
+    return near_bytes / share_of_rate(sim->cost->local, sim->cost->gpu_local, blocks) +
+           far_bytes / share_of_rate(sim->cost->link, sim->cost->gpu_link, blocks);
 }
 
 void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)

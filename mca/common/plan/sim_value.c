@@ -32,12 +32,13 @@ mscclpp_sim_value_t mscclpp_sim_input_value(const mscclpp_sim_t *sim, uint32_t r
     return (mscclpp_sim_value_t){bits % prime, mix(bits)};
 }
 
-mscclpp_sim_value_t mscclpp_sim_combine(const mscclpp_sim_t *sim, mscclpp_sim_value_t x, mscclpp_sim_value_t y)
+mscclpp_sim_value_t mscclpp_sim_combine(const mscclpp_sim_t *sim, mscclpp_sim_value_t left, mscclpp_sim_value_t right)
 {
     if (sim->has_min_or_max) {
-        return (mscclpp_sim_value_t){x.first | y.first, x.second == y.second ? x.second : mix(x.second ^ y.second)};
+        return (mscclpp_sim_value_t){left.first | right.first,
+                                     left.second == right.second ? left.second : mix(left.second ^ right.second)};
     }
-    return (mscclpp_sim_value_t){(x.first + y.first) % prime, x.second + y.second};
+    return (mscclpp_sim_value_t){(left.first + right.first) % prime, left.second + right.second};
 }
 
 bool mscclpp_sim_has_result(const mscclpp_plan_t *plan)
@@ -86,7 +87,7 @@ void mscclpp_sim_get_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *
 }
 
 /* Returns the combination of the inputs of all ranks at a position. */
-static mscclpp_sim_value_t over_all_ranks(const mscclpp_sim_t *sim, uint64_t position, uint32_t launch)
+static mscclpp_sim_value_t combine_all_ranks(const mscclpp_sim_t *sim, uint64_t position, uint32_t launch)
 {
     mscclpp_sim_value_t value = mscclpp_sim_input_value(sim, 0, position, launch);
 
@@ -111,13 +112,13 @@ bool mscclpp_sim_expected_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_
      */
     switch (sim->plan->collective) {
     case MSCCLPP_PLAN_ALLREDUCE:
-        *value_p = over_all_ranks(sim, position, launch);
+        *value_p = combine_all_ranks(sim, position, launch);
         return true;
     case MSCCLPP_PLAN_ALLGATHER:
         *value_p = mscclpp_sim_input_value(sim, (uint32_t)(position / in_size), position % in_size, launch);
         return true;
     case MSCCLPP_PLAN_REDUCESCATTER:
-        *value_p = over_all_ranks(sim, rank * out_size + position, launch);
+        *value_p = combine_all_ranks(sim, rank * out_size + position, launch);
         return true;
     case MSCCLPP_PLAN_ALLTOALL:
         part_size = in_size / ranks;
@@ -135,9 +136,10 @@ bool mscclpp_sim_expected_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_
     return false;
 }
 
-static bool is_same_value(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
+/* Returns true if both numbers of the two values are equal. */
+static bool is_same_value(mscclpp_sim_value_t left, mscclpp_sim_value_t right)
 {
-    return x.first == y.first && x.second == y.second;
+    return left.first == right.first && left.second == right.second;
 }
 
 /*
@@ -175,7 +177,7 @@ static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t val
 static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)
 {
-    mscclpp_sim_value_t sum_of_all = over_all_ranks(sim, position, launch);
+    mscclpp_sim_value_t sum_of_all = combine_all_ranks(sim, position, launch);
 
     for (uint32_t rank_number = 0; !sim->has_min_or_max && rank_number < sim->plan->rank_count; ++rank_number) {
         mscclpp_sim_value_t input = mscclpp_sim_input_value(sim, rank_number, position, launch);

@@ -10,7 +10,7 @@ enum {
     MAX_TURNS = 4096, /* cells of a turn, or of a scratch chunk that turns go around */
     MAX_AGENTS = 4096 /* actors of a run */
 };
-static const uint64_t max_touches = 100 << 20;      /* accesses of cells in a run */
+static const uint64_t max_accesses = 100 << 20;     /* accesses of cells in a run */
 static const uint64_t max_work = (uint64_t)4 << 30; /* operations of a run, times its actors */
 static const uint64_t small_work = 4 << 20;         /* of such work; runs with less are repeated in more orders */
 /* The size of the scratch, in bytes, where one scratch serves all buffers. */
@@ -99,7 +99,7 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
  * Returns the bytes of a chunk in the plan's largest message. The size of a message is that of the input, but of the
  * output for an all-gather or if there is no input. Rank 0 represents all ranks.
  */
-static uint64_t largest_chunk(const mscclpp_plan_t *plan)
+static uint64_t largest_chunk_bytes(const mscclpp_plan_t *plan)
 {
     uint64_t in_chunks = 0, out_chunks = 0;
 
@@ -143,7 +143,7 @@ static uint64_t wrap_bytes(const survey_t *survey)
  */
 static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, size_case_t *sizes)
 {
-    uint64_t largest = largest_chunk(survey->plan), wrap_size = wrap_bytes(survey), cell_size, longest_turn_cells;
+    uint64_t largest = largest_chunk_bytes(survey->plan), wrap_size = wrap_bytes(survey), cell_size, longest_turn_cells;
     int count = 0;
 
     if (survey->unit == 0) {
@@ -217,7 +217,7 @@ static void run_once(const survey_t *survey, const mscclpp_plan_sim_options_t *o
  * Returns the number of runs for one order of the actors. A run tells apart the parts of only so many ranks, so an
  * order may take several runs.
  */
-static uint32_t runs_of_order(const survey_t *survey)
+static uint32_t count_runs_of_order(const survey_t *survey)
 {
     return survey->has_min_or_max ? (survey->plan->rank_count - 1) / MSCCLPP_SIM_TOLD_APART + 1 : 1;
 }
@@ -228,7 +228,8 @@ static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *option
 {
     const int faults_before = report->faults;
 
-    for (uint32_t i = 0; i < runs_of_order(survey) && report->faults == faults_before && !report->no_memory; ++i) {
+    for (uint32_t i = 0; i < count_runs_of_order(survey) && report->faults == faults_before && !report->no_memory;
+         ++i) {
         run_once(survey, options, size, order_seed, i * MSCCLPP_SIM_TOLD_APART, report, stats);
     }
 }
@@ -270,7 +271,7 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
     survey_t survey = {.plan = plan};
     size_case_t sizes[MAX_SIZES];
     int faults_before = report->faults, count, orders;
-    uint64_t touches, work, agents = plan->rank_count;
+    uint64_t cell_accesses, work, agents = plan->rank_count;
 
     mscclpp_plan_visit(plan, survey_op, &survey);
     *stats = (mscclpp_plan_sim_stats_t){.has_result = mscclpp_sim_has_result(plan)};
@@ -279,16 +280,17 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
     }
     count = choose_sizes(&survey, report, sizes);
     for (int i = 0; i < count && report->faults == faults_before && !report->no_memory; ++i) {
-        touches = (survey.operands + survey.pipeline_operands) * sizes[i].cells_per_chunk * (uint64_t)options->launches;
+        cell_accesses =
+            (survey.operands + survey.pipeline_operands) * sizes[i].cells_per_chunk * (uint64_t)options->launches;
         /* An operation in a pipeline may be executed once for each cell. */
         work =
             (survey.ops + survey.pipeline_operands * sizes[i].cells_per_chunk) * agents * (uint64_t)options->launches;
-        work *= runs_of_order(&survey);
+        work *= count_runs_of_order(&survey);
         orders = work < small_work ? 4 : 2; /* the fixed one, and random ones */
-        if (touches > max_touches || work > max_work || agents > MAX_AGENTS) {
+        if (cell_accesses > max_accesses || work > max_work || agents > MAX_AGENTS) {
             mscclpp_plan_add_finding(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
                                      "too large to be simulated: %llu accesses by %llu blocks and channels",
-                                     (unsigned long long)touches, (unsigned long long)agents);
+                                     (unsigned long long)cell_accesses, (unsigned long long)agents);
             break;
         }
         if (sizes[i].wrap_cells > 0) {
