@@ -78,8 +78,20 @@
      : (pattern_) == MSCCLPP_DEV_REDUCE_SCATTER                                                                        \
          ? (uint64_t)(nnodes_)*MSCCLPP_DEV_COLL_NODES_RANKS_PER_OWNER(max_, shards_) * (max_)                          \
          : ((uint64_t)(max_)-1) / (shards_) * ((pattern_) == MSCCLPP_DEV_ALLTOALL ? (nranks_) : 1u))
-#define MSCCLPP_DEV_COLL_NODES_ROWS(pattern_, nranks_, nnodes_, max_, shards_)                                         \
-    ((nranks_) + MSCCLPP_DEV_COLL_NODES_RELAY_ROWS(pattern_, nranks_, nnodes_, max_, shards_))
+/*
+ * Rows of the packet area. The two patterns above have one row for each rank of the node, and behind these, at FAR, one
+ * for what comes from other nodes: a block, or in rounds a combined result. A reduce without rounds has one for each
+ * node there. So their number does not grow with the ranks of the communicator. Other patterns have the rows above.
+ */
+#define MSCCLPP_DEV_COLL_NODES_FEW_ROWS(pattern_) ((pattern_) == MSCCLPP_DEV_BCAST || (pattern_) == MSCCLPP_DEV_REDUCE)
+#define MSCCLPP_DEV_COLL_NODES_FAR(pattern_, in_rounds_, nnodes_)                                                      \
+    ((pattern_) == MSCCLPP_DEV_BCAST || (in_rounds_) ? (uint64_t)1 : (uint64_t)(nnodes_))
+#define MSCCLPP_DEV_COLL_NODES_PACKET_RECEIVE_ROWS(pattern_, in_rounds_, nranks_, nnodes_, max_)                       \
+    (MSCCLPP_DEV_COLL_NODES_FEW_ROWS(pattern_) ? (max_) + MSCCLPP_DEV_COLL_NODES_FAR(pattern_, in_rounds_, nnodes_)    \
+                                               : (uint64_t)(nranks_))
+#define MSCCLPP_DEV_COLL_NODES_PACKET_ROWS(pattern_, in_rounds_, nranks_, nnodes_, max_, shards_)                      \
+    (MSCCLPP_DEV_COLL_NODES_PACKET_RECEIVE_ROWS(pattern_, in_rounds_, nranks_, nnodes_, max_) +                        \
+     MSCCLPP_DEV_COLL_NODES_RELAY_ROWS(pattern_, nranks_, nnodes_, max_, shards_))
 #define MSCCLPP_DEV_COLL_NODES_RECEIVE_ROWS(pattern_, exchange_, nranks_, nnodes_, max_)                               \
     ((pattern_) == MSCCLPP_DEV_BCAST          ? (uint64_t)1                                                            \
      : (pattern_) != MSCCLPP_DEV_REDUCE       ? (uint64_t)(nranks_)                                                    \

@@ -309,6 +309,39 @@ static void test_choice(void)
     }
 }
 
+/*
+ * Packets serve broadcasts and reduces of a few KiB on any number of nodes, even in a scratch that has not grown: their
+ * rows do not grow with the number of ranks, as those of an all-gather do.
+ */
+static void test_few_rows(void)
+{
+    const mscclpp_coll_t colls[] = {MSCCLPP_COLL_BCAST, MSCCLPP_COLL_REDUCE, MSCCLPP_COLL_ALLGATHER};
+    mscclpp_layout_t middle;
+    mscclpp_protocol_t protocol;
+    mscclpp_coll_choice_t choice;
+    int i;
+
+    memset(&protocol, 0, sizeof(protocol));
+    memset(protocol.coll_algorithm, MSCCLPP_COLL_AUTO, sizeof(protocol.coll_algorithm));
+    mscclpp_layout_init_between(&middle, 384 << 10);
+    for (i = 0; i < 9; ++i) {
+        const uint32_t nodes = 64u << i / 3 * 2;
+        const mscclpp_select_input_t input = {.protocol = &protocol,
+                                              .layout = &middle,
+                                              .nranks = 1,
+                                              .nodes = nodes,
+                                              .all_ranks = nodes,
+                                              .shards = 1,
+                                              .max_node_ranks = 1,
+                                              .slot_size = 65536,
+                                              .packet_units = 4096,
+                                              .block_limit = 128};
+
+        REQUIRE(mscclpp_coll_select(&input, colls[i % 3], 4096, false, true, &choice) == MSCCLPP_OK);
+        CHECK_EQ(choice.algo == MSCCLPP_COLL_BY_NODES_ROUNDS, colls[i % 3] != MSCCLPP_COLL_ALLGATHER);
+    }
+}
+
 int main(void)
 {
     uint32_t pattern, n, radix;
@@ -326,5 +359,6 @@ int main(void)
     try_rounds(MSCCLPP_DEV_REDUCE, 16384, 8, 16383);
     try_rounds(MSCCLPP_DEV_SCAN, 16384, 4, 0);
     test_choice();
+    test_few_rows();
     return unit_end();
 }

@@ -84,7 +84,8 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_near_block(const mscclpp_
 /*
  * Sends this rank's blocks to the ranks of its node, and to the owners that put blocks to other nodes. Each rank of the
  * node gets at least one packet, an empty one if there is no block: see the top of this file. Begins with the rank
- * after this one, so that the ranks do not all store to the same rank at once.
+ * after this one, so that the ranks do not all store to the same rank at once. A rank that is alone on its node is its
+ * own owner, and sends nothing here.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_all_packets(const mscclpp_dev_ctx_t *ctx,
                                                          const mscclpp_dev_coll_nodes_epoch_t *epoch)
@@ -92,15 +93,15 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_all_packets(const mscclpp_dev_ctx_t
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
     uint32_t i;
 
-    for (i = 1; i < args->nranks; ++i) {
+    for (i = 1; i < args->nranks && args->nodes.common.nranks > 1; ++i) {
         const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
         const bool is_near = args->place[peer].node == args->nodes.node;
         const mscclpp_dev_block_t block =
             is_near ? mscclpp_dev_coll_nodes_near_block(epoch, peer) : mscclpp_dev_coll_nodes_send_block(args, peer);
 
         if (is_near) {
-            const mscclpp_dev_coll_nodes_row_t row =
-                mscclpp_dev_coll_nodes_packet_row(epoch, args->place[peer].index, args->rank);
+            const mscclpp_dev_coll_nodes_row_t row = mscclpp_dev_coll_nodes_packet_row(
+                epoch, args->place[peer].index, mscclpp_dev_coll_nodes_block_row(epoch, args->rank));
 
             mscclpp_dev_coll_nodes_send_packets(ctx, epoch, block, row);
             if (block.bytes == 0 && ctx->tid == 0 && !ctx->failed) {
@@ -110,7 +111,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_all_packets(const mscclpp_dev_ctx_t
             mscclpp_dev_coll_nodes_relay_packets(ctx, epoch, block, peer);
         }
     }
-    if (!epoch->state.merges && !epoch->state.sends_many && !epoch->prefixes) {
+    if (args->nodes.common.nranks > 1 && !epoch->state.merges && !epoch->state.sends_many && !epoch->prefixes) {
         mscclpp_dev_coll_nodes_relay_packets(ctx, epoch, mscclpp_dev_coll_nodes_common_block(args), 0);
     }
 }
@@ -143,7 +144,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge_packet_unit(mscclpp_d
                 ctx, epoch,
                 mscclpp_dev_coll_nodes_packet_row(
                     epoch, epoch->state.index,
-                    receiver == args->rank ? rank : mscclpp_dev_coll_nodes_relay_row(&epoch->state, rank, receiver)),
+                    receiver == args->rank ? mscclpp_dev_coll_nodes_block_row(epoch, rank)
+                                           : mscclpp_dev_coll_nodes_relay_row(&epoch->state, rank, receiver)),
                 unit, args->place[rank].index);
         }
         if (i == begin) {
@@ -361,8 +363,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_packets(mscclpp_dev_ctx_t *ctx,
             if (!ctx->failed) {
                 mscclpp_dev_coll_nodes_put_unit(
                     epoch,
-                    mscclpp_dev_coll_nodes_packet_row(epoch, args->place[receiver].index,
-                                                      mscclpp_dev_coll_nodes_first_rank(args, from_node)),
+                    mscclpp_dev_coll_nodes_packet_row(
+                        epoch, args->place[receiver].index,
+                        mscclpp_dev_coll_nodes_block_row(epoch, mscclpp_dev_coll_nodes_first_rank(args, from_node))),
                     unit, value);
             }
         }
@@ -388,8 +391,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_packets(mscclpp_dev_ctx_t *ctx,
 
                 if (!ctx->failed) {
                     mscclpp_dev_coll_nodes_put_unit(
-                        epoch, mscclpp_dev_coll_nodes_packet_row(epoch, args->place[receiver].index, sender), unit,
-                        value);
+                        epoch,
+                        mscclpp_dev_coll_nodes_packet_row(epoch, args->place[receiver].index,
+                                                          mscclpp_dev_coll_nodes_block_row(epoch, sender)),
+                        unit, value);
                 }
             }
             offset += epoch->state.sends_many ? epoch->units : 0;
@@ -400,23 +405,31 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_packets(mscclpp_dev_ctx_t *ctx,
 
 /*
  * Hands out the data from all other nodes. In rounds, combined data of all other nodes have become one result, which is
- * handed out as if it had come from the next node.
+ * handed out as if it had come from the next node. Rounds also leave out nodes that have no data for this one, of which
+ * calls with a root have many.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_all_packets(mscclpp_dev_ctx_t *ctx,
                                                              const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
-    uint32_t i;
+    uint32_t first = 1, end = nodes->nnodes, i;
 
     if (epoch->prefixes) {
         mscclpp_dev_coll_nodes_hand_out_prefix(ctx, epoch);
         return;
     }
-    for (i = 1; i < nodes->nnodes && !(epoch->in_rounds && epoch->state.merges); ++i) {
-        mscclpp_dev_coll_nodes_hand_out_packets(ctx, epoch, (nodes->node + nodes->nnodes - i) % nodes->nnodes);
-    }
     if (epoch->in_rounds && epoch->state.merges) {
         mscclpp_dev_coll_nodes_hand_out_packets(ctx, epoch, (nodes->node + 1) % nodes->nnodes);
+        return;
+    }
+    if (epoch->in_rounds && MSCCLPP_DEV_COLL_ONE_SENDS(epoch->scheme.pattern)) {
+        first = (nodes->node + nodes->nnodes - epoch->scheme.root) % nodes->nnodes;
+        end = first == 0 ? 0 : first + 1;
+    } else if (epoch->in_rounds && epoch->scheme.pattern == MSCCLPP_DEV_GATHER && nodes->node != epoch->scheme.root) {
+        end = 0;
+    }
+    for (i = first; i < end; ++i) {
+        mscclpp_dev_coll_nodes_hand_out_packets(ctx, epoch, (nodes->node + nodes->nnodes - i) % nodes->nnodes);
     }
 }
 
@@ -441,9 +454,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_receive_unit(mscclpp_dev_ct
                                                                   const mscclpp_dev_coll_nodes_epoch_t *epoch,
                                                                   uint32_t sender, uint64_t unit)
 {
-    return mscclpp_dev_coll_nodes_get_unit(ctx, epoch,
-                                           mscclpp_dev_coll_nodes_packet_row(epoch, epoch->state.index, sender), unit,
-                                           mscclpp_dev_coll_nodes_late_rank(epoch, sender));
+    return mscclpp_dev_coll_nodes_get_unit(
+        ctx, epoch,
+        mscclpp_dev_coll_nodes_packet_row(epoch, epoch->state.index, mscclpp_dev_coll_nodes_block_row(epoch, sender)),
+        unit, mscclpp_dev_coll_nodes_late_rank(epoch, sender));
 }
 
 /*
@@ -499,8 +513,12 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive_all_packets(mscclpp_dev_ctx_t *c
     const bool combines = MSCCLPP_DEV_COMBINES(args->pattern);
     const uint64_t result_bytes = combines ? mscclpp_dev_coll_nodes_result_bytes(args) : 0;
     const uint32_t ranks_end = args->pattern == MSCCLPP_DEV_SCAN ? args->rank + 1 : args->rank;
+    /* Senders of blocks for this rank: with a root, only the root or, if that receives, all for the root alone. */
+    const bool is_alone = MSCCLPP_DEV_COLL_ONE_SENDS(args->pattern);
+    const bool has_senders = !combines && (args->pattern != MSCCLPP_DEV_GATHER || args->rank == args->root);
+    const uint32_t senders_end = !has_senders ? 0 : is_alone ? args->root + 1 : args->nranks;
+    uint32_t sender, i;
     uint64_t unit;
-    uint32_t sender;
 
     for (unit = ctx->tid; unit < mscclpp_dev_units(result_bytes); unit += ctx->nthreads) {
         const mscclpp_dev_vec_t value = mscclpp_dev_coll_nodes_combine_packet_unit(ctx, epoch, ranks_end, unit);
@@ -510,16 +528,15 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive_all_packets(mscclpp_dev_ctx_t *c
                                 mscclpp_dev_unit_mask(epoch->state.dtype));
         }
     }
-    for (sender = 0; sender < args->nranks; ++sender) {
+    for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1] && ctx->tid == 0; ++i) {
+        if (args->members[i] != args->rank) {
+            (void)mscclpp_dev_coll_nodes_receive_unit(ctx, epoch, args->members[i], 0); /* possibly an empty packet */
+        }
+    }
+    for (sender = is_alone ? args->root : 0; sender < senders_end; ++sender) {
         const mscclpp_dev_block_t block = mscclpp_dev_coll_nodes_recv_block(args, sender);
 
-        if (sender == args->rank) {
-            continue;
-        }
-        if (args->place[sender].node == args->nodes.node && ctx->tid == 0) {
-            (void)mscclpp_dev_coll_nodes_receive_unit(ctx, epoch, sender, 0); /* possibly an empty packet */
-        }
-        for (unit = ctx->tid; unit < mscclpp_dev_units(block.bytes) && !combines; unit += ctx->nthreads) {
+        for (unit = ctx->tid; unit < mscclpp_dev_units(block.bytes) && sender != args->rank; unit += ctx->nthreads) {
             const mscclpp_dev_vec_t value = mscclpp_dev_coll_nodes_receive_unit(ctx, epoch, sender, unit);
 
             if (!ctx->failed) {

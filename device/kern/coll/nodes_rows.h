@@ -75,6 +75,24 @@ MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_packet_row(const
 }
 
 /*
+ * Returns the number of the row for the block of a rank, or for the partial result of a node of which it is the first
+ * rank (types/coll_nodes.h).
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_block_row(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t sender)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
+    const mscclpp_dev_place_t place = args->place[sender];
+
+    if (!MSCCLPP_DEV_COLL_NODES_FEW_ROWS(args->pattern)) {
+        return sender;
+    }
+    return place.node == args->nodes.node ? place.index
+           : MSCCLPP_DEV_COLL_NODES_FAR(args->pattern, epoch->in_rounds, args->nodes.nnodes) == 1
+               ? args->nodes.largest_node
+               : args->nodes.largest_node + (uint64_t)place.node;
+}
+
+/*
  * Returns the offset of a packet slot in the exchange area. Slot 0 is sent from. Data from node k arrive in slot 1 + k.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_packet_slot_offset(const mscclpp_dev_coll_nodes_epoch_t *epoch,

@@ -89,11 +89,12 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_begin(mscclpp_dev_coll_nodes_state_t *st
     state->merges = MSCCLPP_DEV_COLL_MERGES(args->pattern);
     state->dtype = dtype;
     state->op = op;
-    state->relay_row = args->nranks;
+    state->relay_row = MSCCLPP_DEV_COLL_NODES_PACKET_RECEIVE_ROWS(args->pattern, args->radix != 0, args->nranks,
+                                                                  nodes->nnodes, nodes->largest_node);
     state->windows = 0;
     state->flushes = NULL;
-    state->set_rows =
-        MSCCLPP_DEV_COLL_NODES_ROWS(args->pattern, args->nranks, nodes->nnodes, nodes->largest_node, nodes->shards);
+    state->set_rows = state->relay_row + MSCCLPP_DEV_COLL_NODES_RELAY_ROWS(args->pattern, args->nranks, nodes->nnodes,
+                                                                           nodes->largest_node, nodes->shards);
     state->is_owner = nodes->common.rank < nodes->shards;
 }
 
@@ -224,10 +225,11 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_result_bytes(const mscclpp_dev_coll_
  */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_common_block(const mscclpp_dev_coll_nodes_args_t *args)
 {
+    const bool may_send = !MSCCLPP_DEV_COLL_ONE_SENDS(args->pattern) || args->rank == args->root;
     mscclpp_dev_block_t block = {0, 0};
     uint32_t peer;
 
-    for (peer = 0; peer < args->nranks && block.bytes == 0; ++peer) {
+    for (peer = 0; peer < args->nranks && block.bytes == 0 && may_send; ++peer) {
         if (args->place[peer].node != args->nodes.node) {
             block = mscclpp_dev_coll_nodes_send_block(args, peer);
         }

@@ -237,6 +237,15 @@ static uint32_t best_radix(const mscclpp_select_input_t *input, mscclpp_coll_t c
     return best_so_far;
 }
 
+/* Returns the most units of a block for which the packet area of the scratch has rows. */
+static uint64_t scratch_units(const mscclpp_select_input_t *input, mscclpp_coll_t coll, bool in_rounds)
+{
+    const uint64_t rows = MSCCLPP_DEV_COLL_NODES_PACKET_ROWS(mscclpp_coll_pattern(coll), in_rounds, input->all_ranks,
+                                                             input->nodes, input->max_node_ranks, input->shards);
+
+    return MSCCLPP_DEV_COLL_NODES_CAPACITY(input->layout->packet_half, rows);
+}
+
 /*
  * Packets serve only blocks of one size, and only if each owner sends little to another node. Otherwise returns false
  * and leaves *choice unchanged. Does so, too, if neither packets straight to all nodes nor any rounds have room and
@@ -248,22 +257,20 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
 {
     const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern(coll);
     const uint64_t data_blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->max_node_ranks, input->shards);
-    const uint64_t rows =
-        MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all_ranks, input->nodes, input->max_node_ranks, input->shards);
     const uint64_t slot_units = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(pattern, input->nodes, input->packet_units);
     const uint64_t user_limit = input->protocol->nodes_packets_max,
                    max_bytes = user_limit != 0 ? user_limit : NODES_PACKETS_MAX;
     const uint64_t units = units_of(block_bytes);
-    const bool in_rounds = block_bytes <= max_bytes / rounds_blocks(input, coll);
+    const bool in_rounds =
+        block_bytes <= max_bytes / rounds_blocks(input, coll) && units <= scratch_units(input, coll, true);
     /* A slot needs one unit more than the data, because a packet without data takes one, too. */
     const bool fits_directly = block_bytes <= max_bytes / data_blocks && data_blocks * units + 1 <= slot_units &&
+                               units <= scratch_units(input, coll, false) &&
                                mscclpp_between_keeps_fanout(input, input->nodes - 1);
     mscclpp_choice_t grid;
     uint32_t radix;
 
-    if (varied || input->packet_units == 0 || !in_rounds ||
-        units > MSCCLPP_DEV_COLL_NODES_CAPACITY(input->layout->packet_half, rows) ||
-        !mscclpp_algo_grid(input, units, 1, 0, true, &grid)) {
+    if (varied || input->packet_units == 0 || !in_rounds || !mscclpp_algo_grid(input, units, 1, 0, true, &grid)) {
         return false;
     }
     radix = fits_directly && forced == MSCCLPP_COLL_BY_NODES_PACKETS ? 0 : best_radix(input, coll, block_bytes);

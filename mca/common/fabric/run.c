@@ -501,7 +501,7 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
         mscclpp_proxy_stop(fabric->proxy);
     }
     mscclpp_board_store(&fabric->group->board[fabric->group->rank].absent, 0);
-    for (node = 0; node < (uint32_t)fabric->nodes.count; ++node) {
+    for (node = 0; node < (uint32_t)fabric->nodes.count && tiles > 0; ++node) { /* packets bring no signals */
         fabric->node[node].exchanges += mscclpp_fabric_count_signals(fabric, node);
     }
     fabric->coll_tiles = 0; /* only now: the count above needs it */

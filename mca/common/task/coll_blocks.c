@@ -71,20 +71,26 @@ uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task)
 
 /*
  * Returns the bytes from the start of the buffer to the end of its last block. Empty blocks do not count. The output of
- * a collective that combines blocks is a single result.
+ * a collective that combines blocks is a single result. Looks at the last blocks first: if all blocks have one size,
+ * the first one that is not empty ends last. If this rank exchanges blocks with the root only, looks at no others.
  */
 uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool of_input)
 {
     const bool combines = MSCCLPP_DEV_COMBINES(task->pattern);
     uint64_t span = !of_input && combines ? mscclpp_coll_result_bytes(task) : 0; /* a result begins with the output */
+    const bool root_only = !task->args->varied && MSCCLPP_DEV_COLL_ROOTED(task->pattern) &&
+                           of_input != MSCCLPP_DEV_COLL_ONE_SENDS(task->pattern);
+    const int first = root_only ? task->root : 0;
+    bool is_found = false;
     int peer;
 
-    for (peer = 0; peer < task->ranks && (of_input || !combines); ++peer) {
+    for (peer = root_only ? first : task->ranks - 1; peer >= first && !is_found && (of_input || !combines); --peer) {
         const mscclpp_dev_block_t block =
             of_input ? mscclpp_coll_send_block(task, peer) : mscclpp_coll_recv_block(task, peer);
 
         if (block.bytes > 0 && block.offset + block.bytes > span) {
             span = block.offset + block.bytes;
+            is_found = !task->args->varied;
         }
     }
     if (of_input && (task->pattern == MSCCLPP_DEV_SCAN || task->pattern == MSCCLPP_DEV_EXSCAN)) {

@@ -1,4 +1,6 @@
 /* The choice of a collective's algorithm, and when the scratch grows for one. */
+#include <string.h>
+
 #include "mca/common/task/coll_task.h"
 #include "mca/common/team/grow.h"
 
@@ -7,12 +9,47 @@ bool mscclpp_coll_is_early(const mscclpp_coll_task_t *task)
     return task->args->early && task->team->protocol.coll_algorithm[task->args->coll] == MSCCLPP_COLL_AUTO;
 }
 
-/* Early and queued calls map buffers only if `may_map` says so. */
+/*
+ * Returns true if the kept choice was made from the same values. The settings of a team do not change. Bytes between
+ * the fields of `input` may differ, and then the choice is only made again.
+ */
+static bool is_made_from(const mscclpp_team_choice_t *kept, const mscclpp_select_input_t *input, uint64_t block_bytes,
+                         bool varied, bool mapped)
+{
+    return kept->is_set && kept->block_bytes == block_bytes && kept->varied == varied && kept->mapped == mapped &&
+           memcmp(&kept->input, input, sizeof(*input)) == 0 &&
+           memcmp(&kept->layout, input->layout, sizeof(kept->layout)) == 0;
+}
+
+/*
+ * Early and queued calls map buffers only if `may_map` says so. Between nodes the cost model reckons many schedules,
+ * which takes as long as a small call, so the last choice of each collective is kept.
+ */
 mscclpp_status_t mscclpp_coll_try_choice(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input,
                                          bool can_map, mscclpp_coll_choice_t *choice_p)
 {
-    return mscclpp_coll_select(input, task->args->coll, task->largest, task->args->varied,
-                               can_map && ((!mscclpp_coll_is_early(task) && !task->queued) || task->may_map), choice_p);
+    const mscclpp_coll_t coll = task->args->coll;
+    const uint64_t bytes = task->largest;
+    const bool varied = task->args->varied;
+    const bool mapped = can_map && ((!mscclpp_coll_is_early(task) && !task->queued) || task->may_map);
+    mscclpp_team_choice_t *kept = &task->team->choices[coll];
+    mscclpp_status_t status;
+
+    if (input->nodes > 1 && is_made_from(kept, input, bytes, varied, mapped)) {
+        *choice_p = kept->choice;
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_coll_select(input, coll, bytes, varied, mapped, choice_p);
+    if (status == MSCCLPP_OK && input->nodes > 1) {
+        kept->is_set = true;
+        kept->varied = varied;
+        kept->mapped = mapped;
+        kept->block_bytes = bytes;
+        memcpy(&kept->input, input, sizeof(*input));
+        kept->layout = *input->layout;
+        kept->choice = *choice_p;
+    }
+    return status;
 }
 
 mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map)

@@ -27,7 +27,7 @@
 
 /*
  * FIRST_BULK over several nodes, where there is no area for puts. The shortest tiles of a reduce-scatter of up to
- * FIRST_RANKS_MAX ranks on any nodes have room there: at most 116 rows (MSCCLPP_DEV_COLL_NODES_ROWS).
+ * FIRST_RANKS_MAX ranks on any nodes have room there: at most 116 rows (MSCCLPP_DEV_COLL_NODES_TILE_ROWS).
  */
 #define FIRST_BULK_NODES (12 * KIB)
 

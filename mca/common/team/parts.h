@@ -6,6 +6,7 @@
 #define MCA_COMMON_TEAM_PARTS_H
 
 #include "mca/common/algo/algo.h"
+#include "mca/common/algo/coll.h"
 #include "mca/common/group/group.h"
 #include "mca/common/engine/engine.h"
 #include "mca/common/fabric/fabric.h"
@@ -27,6 +28,17 @@ typedef struct {
     mscclpp_layout_t layout;
     uint64_t full_size, small_max, middle_max; /* as in mscclpp_team below, for the small scratch */
 } mscclpp_team_kept_t;
+
+/* The last choice for a collective over several nodes, and all that it depends on. */
+typedef struct {
+    bool is_set;
+    bool varied;
+    bool mapped;
+    uint64_t block_bytes;
+    mscclpp_select_input_t input; /* its layout is the next field */
+    mscclpp_layout_t layout;
+    mscclpp_coll_choice_t choice;
+} mscclpp_team_choice_t;
 
 struct mscclpp_team {
     mscclpp_group_t group;
@@ -51,7 +63,8 @@ struct mscclpp_team {
     mscclpp_layout_t lost_layout; /* if it has: the layout of that scratch */
     void *lost_chunk;             /* a chunk that the team has lost, while peers may still map it; NULL: none */
 
-    mscclpp_fabric_t *fabric; /* NULL: all ranks are on one node */
+    mscclpp_fabric_t *fabric;                         /* NULL: all ranks are on one node */
+    mscclpp_team_choice_t choices[MSCCLPP_COLL_LAST]; /* by collective; only those with a fabric are used */
 
     /*
      * By collective, all-reduce last. Bit i: the costs that the model predicts for sizes from 2^i on have been logged.

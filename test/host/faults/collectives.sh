@@ -38,7 +38,12 @@ plant coll-nodes-await collectives_nodes "$coll/nodes_windows.h" "$launcher" 's/
 plant coll-nodes-begin collectives_nodes "$coll/nodes.h" "$launcher" \
     's/^        mscclpp_dev_barrier\(ctx, common, \+\+state\.barriers\);//'
 plant coll-nodes-silent-near collectives_storm "$coll/nodes_packets.h" "$launcher" \
-    's/args->place\[sender\].node == args->nodes.node && ctx->tid == 0/false/'
+    '/receive_all_packets\(/,/^}/s/ctx->tid == 0; \+\+i\)/false; ++i)/'
+plant coll-nodes-one-row collectives_storm "$coll/nodes_rows.h" "$launcher" 's/\? args->nodes\.largest_node$/? 0/'
+plant coll-kept-size collectives_storm mca/common/task/coll_choose.c mca/common/task/coll_choose.c \
+    's/kept->block_bytes == block_bytes \&\&//'
+plant coll-nodes-all-hand-out collectives_rounds "$coll/nodes_packets.h" "$launcher" \
+    's/nodes->node \+ nodes->nnodes - epoch->scheme\.root\) %/nodes->node + nodes->nnodes - 1) %/'
 plant coll-nodes-silent-far collectives_storm "$coll/nodes_packets.h" "$launcher" \
     's/ctx->tid == 0 && !epoch->in_rounds\) \{/false) {/'
 plant coll-nodes-packets-sync collectives_storm "$coll/nodes_packets.h" "$launcher" \
