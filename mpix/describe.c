@@ -220,13 +220,13 @@ int mpix_count_edges(MPI_Comm comm, int *outs_p, int *ins_p)
 }
 
 /*
- * Checks one side of a neighbourhood collective, which MPI does not allow in place. `lists` tells whether it has the
- * arrays that its collective needs. A rank without edges on this side may pass any. Returns an MPI error code, which
- * has been reported.
+ * Checks one side of a neighbourhood collective, which MPI does not allow in place. `has_lists` tells whether it has
+ * the arrays that its collective needs. A rank without edges on this side may pass any. Returns an MPI error code,
+ * which has been reported.
  */
-static int check_edges(const call_t *call, const mpix_side_t *side, int edges, int lists)
+static int check_edges(const call_t *call, const mpix_side_t *side, int edges, int has_lists)
 {
-    if (side->buffer == MPI_IN_PLACE || (edges > 0 && !lists)) {
+    if (side->buffer == MPI_IN_PLACE || (edges > 0 && !has_lists)) {
         return mpix_report(call->comm, MPI_ERR_ARG);
     }
     return check_elements(call->comm, side->count, side->type);

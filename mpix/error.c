@@ -94,8 +94,8 @@ int mpix_code_of(mca_coll_mscclpp_queue_end_t end, int code)
 }
 
 /*
- * Yields MPI_SUCCESS and an empty text if there is no component, or if nothing has failed. Errors of this function
- * itself are only returned, and not passed to the error handler.
+ * Sets *code to MPI_SUCCESS and the text to an empty one if there is no component, or if nothing has failed. Errors of
+ * this function itself are only returned, and not passed to the error handler.
  */
 int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size)
 {

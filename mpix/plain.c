@@ -153,15 +153,15 @@ void mpix_plain_add(request_t *request)
  */
 static int has_left_mpi(request_t *request)
 {
-    int flag = 1;
+    int has_ended = 1;
 
     pthread_mutex_lock(&lock);
     if (request->under_way != MPI_REQUEST_NULL &&
-        MPI_Test(&request->under_way, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
-        flag = 1;
+        MPI_Test(&request->under_way, &has_ended, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+        has_ended = 1; /* MPI cannot tell */
     }
     pthread_mutex_unlock(&lock);
-    return flag;
+    return has_ended;
 }
 
 /*

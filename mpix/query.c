@@ -21,23 +21,23 @@ static int free_counter(MPI_Comm comm, int keyval, void *value, void *context)
 }
 
 /*
- * Returns the counter of a communicator. If there is none and `make` is not 0, makes it first. Returns NULL if there is
- * none, or if it could not be made. The caller holds the lock while it uses the counter, because several threads may
- * count at the same time. The application must not free the communicator meanwhile.
+ * Returns the counter of a communicator. If there is none and `may_make` is not 0, makes it first. Returns NULL if
+ * there is none, or if it could not be made. The caller holds the lock while it uses the counter, because several
+ * threads may count at the same time. The application must not free the communicator meanwhile.
  */
-static MPI_Count *counter_of(MPI_Comm comm, int make)
+static MPI_Count *counter_of(MPI_Comm comm, int may_make)
 {
     MPI_Count *counter = NULL;
     int exists = 0;
 
     if (key == MPI_KEYVAL_INVALID &&
-        (!make || MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_counter, &key, NULL) != MPI_SUCCESS)) {
+        (!may_make || MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_counter, &key, NULL) != MPI_SUCCESS)) {
         return NULL;
     }
     if (MPI_Comm_get_attr(comm, key, (void *)&counter, &exists) == MPI_SUCCESS && exists) {
         return counter;
     }
-    counter = make ? calloc(1, sizeof(*counter)) : NULL;
+    counter = may_make ? calloc(1, sizeof(*counter)) : NULL;
     if (counter != NULL && MPI_Comm_set_attr(comm, key, counter) != MPI_SUCCESS) {
         free(counter);
         counter = NULL;

@@ -10,15 +10,15 @@
 #define TRIES 8
 
 /*
- * Returns 1 if work in the stream `other` is held up for `limit` seconds while the stream `waiting` waits for a word.
+ * Returns 1 if work in the stream `other` is held up for `limit_seconds` while the stream `waiting` waits for a word.
  * Both streams are empty before and after the call. Both words have to be below `number`, which the function stores in
  * them. The wait is queued before the work, because it can only hold up later work. After an error, which is stored in
  * *code_p, the result has no meaning, but the wait in `waiting` is ended nevertheless.
  */
 static int is_held_up(const mpix_backend_t *backend, void *waiting, void *other, uint64_t words[2], uint64_t number,
-                      double limit, int *code_p)
+                      double limit_seconds, int *code_p)
 {
-    const double deadline = MPI_Wtime() + limit;
+    const double deadline = MPI_Wtime() + limit_seconds;
     uint64_t *mark = &words[0];   /* `waiting` waits for this word */
     uint64_t *passed = &words[1]; /* `other` sets this word */
     int held_up;
@@ -40,7 +40,7 @@ static int is_held_up(const mpix_backend_t *backend, void *waiting, void *other,
 }
 
 /* Gives each trial its own number, from 1 on, so that the words need not be cleared in between. */
-int mpix_release_stream_make(const mpix_backend_t *backend, void *other, uint64_t words[2], double limit,
+int mpix_release_stream_make(const mpix_backend_t *backend, void *other, uint64_t words[2], double limit_seconds,
                              void **stream_p)
 {
     void *streams[TRIES];
@@ -53,7 +53,8 @@ int mpix_release_stream_make(const mpix_backend_t *backend, void *other, uint64_
     while (made < TRIES && usable < 0 && code == MPI_SUCCESS) {
         code = backend->stream_make(&streams[made]);
         if (code == MPI_SUCCESS) {
-            usable = is_held_up(backend, streams[made], other, words, (uint64_t)made + 1, limit, &code) ? -1 : made;
+            usable =
+                is_held_up(backend, streams[made], other, words, (uint64_t)made + 1, limit_seconds, &code) ? -1 : made;
             ++made;
         }
     }

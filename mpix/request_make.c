@@ -9,9 +9,9 @@
 
 typedef mca_coll_mscclpp_queue_call_t call_t;
 
-int mpix_request_refuse(MPI_Comm comm, int code, const char *function, const char *what)
+int mpix_request_refuse(MPI_Comm comm, int code, const char *function, const char *reason)
 {
-    (void)fprintf(stderr, "libmpix_mscclpp: MPIX_Mscclpp_%s: %s\n", function, what);
+    (void)fprintf(stderr, "libmpix_mscclpp: MPIX_Mscclpp_%s: %s\n", function, reason);
     return mpix_report(comm, code);
 }
 

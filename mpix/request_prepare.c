@@ -9,7 +9,7 @@
 #include "mpix/release_stream.h"
 
 /* After this many seconds a stream without progress counts as held up. An idle GPU answers sooner. */
-#define HELD_UP_TIME 2.0
+#define HELD_UP_SECONDS 2.0
 
 /*
  * Waits until no operation in a stream of the application uses the request's words. Stops waiting if the driver says
@@ -71,7 +71,7 @@ static int make_pair(struct mpix_mscclpp_request *request)
 {
     uint64_t local[3] = {(uint64_t)request->side, (uint64_t)request->partitions, request->part_bytes}, remote[3];
     int ranks[2], rank, code;
-    MPI_Group app_group, pair;
+    MPI_Group app_group, pair_group;
 
     (void)MPI_Comm_rank(request->app_comm, &rank);
     ranks[0] = rank < request->peer ? rank : request->peer;
@@ -80,10 +80,10 @@ static int make_pair(struct mpix_mscclpp_request *request)
     if (code != MPI_SUCCESS) {
         return code;
     }
-    code = MPI_Group_incl(app_group, 2, ranks, &pair);
+    code = MPI_Group_incl(app_group, 2, ranks, &pair_group);
     if (code == MPI_SUCCESS) {
-        code = MPI_Comm_create_group(request->app_comm, pair, request->tag, &request->call.comm);
-        (void)MPI_Group_free(&pair);
+        code = MPI_Comm_create_group(request->app_comm, pair_group, request->tag, &request->call.comm);
+        (void)MPI_Group_free(&pair_group);
     }
     (void)MPI_Group_free(&app_group);
     if (code != MPI_SUCCESS) {
@@ -146,8 +146,8 @@ static int make_stream(struct mpix_mscclpp_request *request)
         code = mpix_stream_wait(request->stream); /* the stream has to be empty for the test */
         return code != MPI_SUCCESS
                    ? code
-                   : mpix_release_stream_make(backend, request->stream, &request->words[MPIX_TRIAL_WORDS], HELD_UP_TIME,
-                                              &request->own_stream);
+                   : mpix_release_stream_make(backend, request->stream, &request->words[MPIX_TRIAL_WORDS],
+                                              HELD_UP_SECONDS, &request->own_stream);
     case MPIX_BY_GRAPH:
         return backend->stream_make(&request->own_stream);
     default:

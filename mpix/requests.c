@@ -102,7 +102,7 @@ int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, 
     return MPI_SUCCESS;
 }
 
-/* Yields the node that the last start made. Before the first start, and on the host twin, it is NULL. */
+/* Sets *node to the node that the last start made. Before the first start, and on the host twin, it is NULL. */
 int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request request, void **node)
 {
     int code = check_prepared(request, "request_get_node");
@@ -142,7 +142,7 @@ call_t mpix_request_part(const request_t *request, int partition)
  * not queue the call, the code is MPIX_MSCCLPP_ERR_CAPTURE in a captured stream, and otherwise
  * MPI_ERR_UNSUPPORTED_OPERATION.
  */
-static int enqueue(request_t *request, int partition, void *stream)
+static int enqueue_partition(request_t *request, int partition, void *stream)
 {
     call_t call = mpix_request_part(request, partition);
     mca_coll_mscclpp_queue_end_t end;
@@ -165,7 +165,7 @@ static int enqueue(request_t *request, int partition, void *stream)
 static int start_in_stream(request_t *request)
 {
     const int is_captured = mpix_stream_is_capturing(request->stream);
-    int code = enqueue(request, 0, request->stream);
+    int code = enqueue_partition(request, 0, request->stream);
 
     /* A graph repeats the recorded operations unchanged, so it cannot count starts. */
     if (code == MPI_SUCCESS && !is_captured) {
@@ -190,7 +190,7 @@ static int start_in_graph(request_t *request)
     if (code != MPI_SUCCESS) {
         return code;
     }
-    code = enqueue(request, 0, request->own_stream);
+    code = enqueue_partition(request, 0, request->own_stream);
     end_code = backend->capture_end(request->own_stream, &captured_graph);
     if (code == MPI_SUCCESS && end_code == MPI_SUCCESS) {
         code = backend->graph_add(request->graph, captured_graph, &request->node);
@@ -245,7 +245,7 @@ static int start_for_kernels(request_t *request)
     for (int i = 0; !request->is_plain && code == MPI_SUCCESS && i < request->partitions; ++i) {
         code = backend->stream_await(request->own_stream, mpix_request_mark_word(request, i), start);
         if (code == MPI_SUCCESS) {
-            code = enqueue(request, i, request->own_stream);
+            code = enqueue_partition(request, i, request->own_stream);
         }
         if (code == MPI_SUCCESS) {
             code = backend->stream_store(request->own_stream, mpix_request_end_word(request, i), start);
@@ -305,11 +305,11 @@ static int check_failure(request_t *request)
  */
 static int wait_on_host(request_t *request)
 {
-    int code = check_failure(request), flag;
+    int code = check_failure(request), has_message;
 
     while (code == MPI_SUCCESS && !mpix_request_has_ended(request)) {
         /* The probe lets MPI make progress, on which other ranks may depend. Its result is not needed. */
-        (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, request->call.comm, &flag, MPI_STATUS_IGNORE);
+        (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, request->call.comm, &has_message, MPI_STATUS_IGNORE);
         (void)sched_yield();
         code = check_failure(request);
     }

@@ -103,10 +103,10 @@ static inline int mpix_request_has_left_streams(const struct mpix_mscclpp_reques
 }
 
 /*
- * request_make.c: prints `what`, which is wrong in the call of MPIX_Mscclpp_<function>, and reports the error. Returns
+ * request_make.c: prints `reason`, the mistake in the call of MPIX_Mscclpp_<function>, and reports the error. Returns
  * `code`.
  */
-int mpix_request_refuse(MPI_Comm comm, int code, const char *function, const char *what);
+int mpix_request_refuse(MPI_Comm comm, int code, const char *function, const char *reason);
 
 /* request_make.c: frees a request of which nothing has been prepared, and sets the handle to NULL. */
 void mpix_request_discard(MPIX_Mscclpp_request *request);

@@ -91,19 +91,19 @@ MPIX_DEVICE float mpix_float_of_float16(mpix_u32 bits)
 /* Converts a float to the nearest half, ties to even. */
 MPIX_DEVICE mpix_u32 mpix_float16_of_float(float value)
 {
-    const mpix_u32 bits = mpix_bits_of_float(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
+    const mpix_u32 bits = mpix_bits_of_float(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
 
-    if (size > 0x7f800000u) {
+    if (magnitude > 0x7f800000u) {
         return sign | 0x7fffu; /* a NaN */
     }
-    if (size >= 0x477ff000u) {
+    if (magnitude >= 0x477ff000u) {
         return sign | 0x7c00u; /* 65520 or more becomes infinity */
     }
-    if (size < 0x38800000u) { /* below 2^-14: adding 0.5 rounds at the last bit of a half whose exponent is 0 */
-        return sign | (mpix_bits_of_float(mpix_float_of_bits(size) + 0.5f) - 0x3f000000u);
+    if (magnitude < 0x38800000u) { /* below 2^-14: adding 0.5 rounds at the last bit of a half whose exponent is 0 */
+        return sign | (mpix_bits_of_float(mpix_float_of_bits(magnitude) + 0.5f) - 0x3f000000u);
     }
     /* Rounds at bit 13, the last bit of a half, and subtracts 112 from the exponent (0x38000000). */
-    return sign | (size + 0xfffu + (size >> 13 & 1) - 0x38000000u) >> 13;
+    return sign | (magnitude + 0xfffu + (magnitude >> 13 & 1) - 0x38000000u) >> 13;
 }
 #endif
 
@@ -139,9 +139,9 @@ MPIX_DEVICE double mpix_combine_double(double a, double b, int op)
 
 /*
  * Combines two integers. Only the lower bits of the result, as many as their type has, are meaningful. In these bits,
- * sums and products are equal for signed and unsigned types. `less` says whether a < b as their type compares.
+ * sums and products are equal for signed and unsigned types. `is_less` says whether a < b as their type compares.
  */
-MPIX_DEVICE mpix_u64 mpix_combine_int(mpix_u64 a, mpix_u64 b, int op, int less)
+MPIX_DEVICE mpix_u64 mpix_combine_int(mpix_u64 a, mpix_u64 b, int op, int is_less)
 {
     switch (op) {
     case MPIX_SUM:
@@ -149,9 +149,9 @@ MPIX_DEVICE mpix_u64 mpix_combine_int(mpix_u64 a, mpix_u64 b, int op, int less)
     case MPIX_PROD:
         return a * b;
     case MPIX_MIN:
-        return less ? a : b;
+        return is_less ? a : b;
     default:
-        return less ? b : a;
+        return is_less ? b : a;
     }
 }
 

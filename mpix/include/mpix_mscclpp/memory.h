@@ -184,12 +184,12 @@ MPIX_DEVICE int mpix_put_packets(mpix_group_t *group, const mpix_memory_channel_
 MPIX_DEVICE int mpix_get_packets(mpix_group_t *group, const mpix_memory_channel_t *channel, char *to, mpix_u64 packets,
                                  mpix_u64 bytes, mpix_u32 flag)
 {
-    const mpix_u64 count = (bytes + 7) / 8;
+    const mpix_u64 packet_count = (bytes + 7) / 8;
     mpix_u64 i, data;
 
     if (!group->failed &&
-        mpix_fits(group, &channel->head, channel->head.rank, packets, 16 * count, channel->local_bytes)) {
-        for (i = group->index; i < count; i += group->size) {
+        mpix_fits(group, &channel->head, channel->head.rank, packets, 16 * packet_count, channel->local_bytes)) {
+        for (i = group->index; i < packet_count; i += group->size) {
             mpix_wait_state_t wait = {0, 0};
             int has_arrived, goes_on = 1;
 

@@ -104,10 +104,10 @@ MPIX_DEVICE void mpix_add_release(mpix_u64 *word, mpix_u64 value)
 /* Adds to a word of this GPU. Returns the value before. Orders nothing. */
 MPIX_DEVICE mpix_u64 mpix_fetch_add(mpix_u64 *word, mpix_u64 value)
 {
-    mpix_u64 old;
+    mpix_u64 old_value;
 
-    asm volatile("atom.relaxed.gpu.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(word), "l"(value) : "memory");
-    return old;
+    asm volatile("atom.relaxed.gpu.add.u64 %0, [%1], %2;" : "=l"(old_value) : "l"(word), "l"(value) : "memory");
+    return old_value;
 }
 
 /* Stores a packet: 8 bytes of data and two flags. Each half, 4 bytes and a flag, is stored whole. */
@@ -121,23 +121,23 @@ MPIX_DEVICE void mpix_store_packet(char *packet, mpix_u64 data, mpix_u32 flag)
 /* Loads a packet's data. Returns 1 if it has arrived, with `flag` in both halves; else 0, and *data means nothing. */
 MPIX_DEVICE int mpix_load_packet(const char *packet, mpix_u32 flag, mpix_u64 *data)
 {
-    mpix_u32 low, first, high, second;
+    mpix_u32 low, first_flag, high, second_flag;
 
     asm volatile("ld.relaxed.sys.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(low), "=r"(first), "=r"(high), "=r"(second)
+                 : "=r"(low), "=r"(first_flag), "=r"(high), "=r"(second_flag)
                  : "l"(packet)
                  : "memory");
     *data = (mpix_u64)high << 32 | low;
-    return first == flag && second == flag;
+    return first_flag == flag && second_flag == flag;
 }
 
 /* Returns the time in nanoseconds, of a clock that only grows. */
 MPIX_DEVICE mpix_u64 mpix_clock_ns(void)
 {
-    mpix_u64 now;
+    mpix_u64 now_ns;
 
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    return now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now_ns));
+    return now_ns;
 }
 
 /* Does nothing: on a GPU, threads that wait need not make room for others. Each turn of a wait calls it. */
@@ -184,7 +184,7 @@ MPIX_DEVICE float mpix_multiply(float a, float b)
     return __fmul_rn(a, b);
 }
 
-/* Returns the same of doubles. */
+/* Returns a * b of doubles, rounded in the same way. */
 MPIX_DEVICE double mpix_multiply_double(double a, double b)
 {
     return __dmul_rn(a, b);

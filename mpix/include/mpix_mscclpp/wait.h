@@ -21,7 +21,7 @@ typedef struct {
  */
 MPIX_DEVICE int mpix_wait_turn(mpix_group_t *group, const mpix_head_t *head, mpix_wait_state_t *wait, mpix_u32 peer)
 {
-    mpix_u64 now;
+    mpix_u64 now_ns;
 
     if (group->failed) {
         return 0;
@@ -30,12 +30,12 @@ MPIX_DEVICE int mpix_wait_turn(mpix_group_t *group, const mpix_head_t *head, mpi
     if (++wait->turns % MPIX_TURNS != 0) {
         return 1;
     }
-    now = mpix_clock_ns();
+    now_ns = mpix_clock_ns();
     if (wait->since_ns == 0) {
-        wait->since_ns = now;
+        wait->since_ns = now_ns;
     }
     if (mpix_load_relaxed(head->abort) == 0) {
-        if (head->timeout_ns == 0 || now - wait->since_ns < head->timeout_ns) {
+        if (head->timeout_ns == 0 || now_ns - wait->since_ns < head->timeout_ns) {
             return 1;
         }
         mpix_store_release(&head->report[MPIX_MSCCLPP_REPORT_LATE], (mpix_u64)peer + 1);
