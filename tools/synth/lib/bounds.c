@@ -306,6 +306,10 @@ static void bound_alltoall(network_t *network, synth_bound_t *bound)
     raise_by_nodes(network, bound);
 }
 
+/*
+ * Turns every collective into one that moves data without combining: its dual, or for a scatter the gather in the other
+ * direction. bound_by_shares and bound_alltoall then compute the bound.
+ */
 mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collective_t collective, int root,
                                  synth_bound_t *bound)
 {

@@ -334,6 +334,9 @@ static int descend(search_t *search, const int *coarse, int level, bool has_root
     return level;
 }
 
+/*
+ * Lets `descend` search the numberings for the one with the best text. canon->is_exact tells whether it searched all.
+ */
 bool synth_canon_find(const synth_topology_t *topology, int root, synth_canon_t *canon)
 {
     search_t *search = calloc(1, sizeof(*search));

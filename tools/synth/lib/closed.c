@@ -403,6 +403,7 @@ static synth_schedule_t *best_broadcast(const synth_topology_t *topology, const 
     return best;
 }
 
+/* Chooses the formula by the kind of the topology and by the collective. Each formula itself checks the limits. */
 synth_schedule_t *synth_closed_schedule(const synth_topology_t *topology, const synth_shape_t *shape,
                                         synth_collective_t collective, int root, int steps, int max_chunks)
 {

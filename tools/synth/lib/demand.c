@@ -35,6 +35,7 @@ int synth_min_chunks(synth_collective_t collective, int ranks)
     return collective == SYNTH_ALLTOALL || collective == SYNTH_ALLREDUCE ? ranks : 1;
 }
 
+/* Stores for each chunk the rank that has it at the begin, and the set of the other ranks that want it. */
 synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int root, int chunks)
 {
     synth_demand_t *demand = calloc(1, sizeof(*demand));

@@ -356,29 +356,29 @@ static synth_schedule_t *build_two_level(const synth_topology_t *topology, const
 /* Tries all ways to divide the ranks into halves, so it returns NULL for machines with more than 16 ranks. */
 synth_schedule_t *synth_two_level(const synth_topology_t *topology)
 {
-    enum { MAX_RANKS = 16 }; /* all halves of the ranks are tried */
-    int ranks = topology->ranks, count = ranks / 2;
+    enum { MAX_RANKS = 16 };
+    int ranks = topology->ranks, half_size = ranks / 2;
 
     if (ranks % 2 != 0 || ranks < 4 || ranks > MAX_RANKS) {
         return NULL;
     }
-    /* Rank 0 is in each set, so that each split is tried only once. */
-    for (uint64_t set = 1; set < UINT64_C(1) << ranks; set += 2) {
-        int half[MAX_RANKS], other[MAX_RANKS], partner[MAX_RANKS], in_count = 0, out_count = 0;
+    /* Rank 0 is in each set `half_mask`, so that each division is tried only once. */
+    for (uint64_t half_mask = 1; half_mask < UINT64_C(1) << ranks; half_mask += 2) {
+        int half[MAX_RANKS], other_half[MAX_RANKS], partner[MAX_RANKS], count = 0, other_count = 0;
 
-        if (__builtin_popcountll(set) != count) {
+        if (__builtin_popcountll(half_mask) != half_size) {
             continue;
         }
         for (int i = 0; i < ranks; ++i) {
-            if ((set >> i & 1) != 0) {
-                half[in_count++] = i;
+            if ((half_mask >> i & 1) != 0) {
+                half[count++] = i;
             } else {
-                other[out_count++] = i;
+                other_half[other_count++] = i;
             }
         }
-        if (is_clique(topology, half, count) && is_clique(topology, other, count) &&
-            pair_up(topology, half, other, count, 0, partner, 0)) {
-            return build_two_level(topology, half, other, partner, count);
+        if (is_clique(topology, half, half_size) && is_clique(topology, other_half, half_size) &&
+            pair_up(topology, half, other_half, half_size, 0, partner, 0)) {
+            return build_two_level(topology, half, other_half, partner, half_size);
         }
     }
     return NULL;

@@ -202,6 +202,7 @@ static mscclpp_status_t query_machine(const hwloc_t *hwloc, hwloc_topology_t top
     return MSCCLPP_OK;
 }
 
+/* Loads hwloc at run time, so that the program does not depend on it, and unloads it before it returns. */
 mscclpp_status_t synth_discover_hwloc(synth_machine_t *machine, char *reason, size_t reason_size)
 {
     void *library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);

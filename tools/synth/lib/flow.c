@@ -137,6 +137,7 @@ static int64_t push(synth_flow_t *flow, int node, int sink, int64_t max_flow)
     return pushed;
 }
 
+/* Alternates between the two phases of Dinic's algorithm, until there is no path left or the flow is large enough. */
 int64_t synth_flow_run(synth_flow_t *flow, int source, int sink, int64_t max_flow)
 {
     int64_t total = 0;

@@ -25,6 +25,7 @@ static mscclpp_status_t parse_any(const char *text, size_t size, char *reason, s
     return MSCCLPP_ERR_INVALID;
 }
 
+/* Reads the whole file, of at most SYNTH_MAX_BYTES bytes. parse_any recognises its format. */
 mscclpp_status_t synth_topology_read(const char *path, char *reason, size_t reason_size, synth_topology_t **topology_p)
 {
     FILE *file = fopen(path, "r");

@@ -29,6 +29,7 @@ static int source_of(const synth_layout_t *layout, int chunk, int *index_p)
     return chunk / schedule->chunks;
 }
 
+/* In collectives with blocks, `source` is the rank whose block contains the chunk, and `index` is its number there. */
 synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int chunk)
 {
     const synth_schedule_t *schedule = layout->schedule;
@@ -406,6 +407,9 @@ static int relayed_send(const synth_layout_t *layout, const synth_send_t *send)
                : -1;
 }
 
+/*
+ * The moves of a step may be carried out in any order, so adjacent chunks for the same rank are merged into one move.
+ */
 void synth_moves_send(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves)
 {
     const synth_schedule_t *schedule = layout->schedule;

@@ -31,6 +31,7 @@ void synth_lower_partners(const synth_schedule_t *schedule, int rank, int step, 
     }
 }
 
+/* Joins each pair of ranks once, when the loop comes to the rank with the higher number. */
 void synth_lower_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, bool joined)
 {
     for (int rank = 0; rank < layout->ranks; ++rank) {
@@ -147,6 +148,7 @@ static void lower_with_signals(synth_writer_t *writer, const synth_layout_t *lay
     }
 }
 
+/* Checks one condition after another. Only the first one that does not hold becomes the reason. */
 bool synth_can_lower(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
                      bool in_place, const char **why_p)
 {

@@ -136,6 +136,7 @@ static int add_candidate(const synth_topology_t *topology, const synth_schedule_
     return synth_can_lower(topology, schedule, manner, in_place, &reason);
 }
 
+/* Each schedule of the front may become a plan with signals and one with packets, and the trees one with a pipeline. */
 int synth_candidates(const synth_topology_t *topology, const synth_front_t *front, bool in_place, int instances,
                      synth_candidate_t *candidates)
 {

@@ -479,6 +479,10 @@ static synth_schedule_t *decode(encoding_t *encoding)
     return schedule;
 }
 
+/*
+ * Encodes the question as a formula in conjunctive normal form, lets CaDiCaL solve it, and decodes the solution. There
+ * is no schedule with fewer rounds than steps, because each step takes at least one round.
+ */
 synth_sat_answer_t synth_sat_search(const synth_topology_t *topology, const synth_demand_t *demand, int steps,
                                     int rounds, const synth_symmetry_t *symmetry, bool optimistic, double seconds,
                                     const volatile sig_atomic_t *stop, synth_schedule_t **schedule_p)

@@ -51,6 +51,7 @@ synth_schedule_t *synth_schedule_copy(const synth_schedule_t *schedule)
     return copy;
 }
 
+/* The array grows to twice its size whenever it is full. */
 bool synth_schedule_add(synth_schedule_t *schedule, int chunk, int from, int to, int step, bool adds)
 {
     if (schedule->send_count == schedule->send_room) {
@@ -151,6 +152,10 @@ void synth_schedule_set_rounds(const synth_topology_t *topology, synth_schedule_
     }
 }
 
+/*
+ * Keeps a send if it is the first one that brings its chunk to the receiver, and if the receiver wants the chunk or
+ * needs it for another send that is kept.
+ */
 bool synth_schedule_prune(synth_schedule_t *schedule)
 {
     synth_demand_t *demand = synth_demand_new(schedule->collective, schedule->ranks, schedule->root, schedule->chunks);
@@ -242,6 +247,7 @@ static bool append_steps(synth_schedule_t *joined, const synth_schedule_t *part,
     return true;
 }
 
+/* The steps of `second` follow after those of `first`. Only the sends of `first` add. */
 synth_schedule_t *synth_schedule_join(const synth_schedule_t *first, const synth_schedule_t *second)
 {
     /* The number of chunks of each block after chunks are divided: the least common multiple. */

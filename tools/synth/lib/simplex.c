@@ -22,6 +22,7 @@ struct synth_simplex {
     int pivots;                /* number of pivots so far */
 };
 
+/* Begins with the slack variables as the basis. Perturbs the right sides, for the reason at the head of this file. */
 synth_simplex_t *synth_simplex_new(int rows, const double *right_sides)
 {
     synth_simplex_t *simplex = calloc(1, sizeof(*simplex));
@@ -147,6 +148,7 @@ static void pivot(synth_simplex_t *simplex, int entering, int row)
     ++simplex->pivots;
 }
 
+/* The primal simplex method, with the rule of Dantzig: the column with the largest gain enters the basis. */
 bool synth_simplex_run(synth_simplex_t *simplex, int max_pivots)
 {
     int rows = simplex->rows;

@@ -78,6 +78,7 @@ bool synth_topology_add_group(synth_topology_t *topology, const char *name, int 
     return true;
 }
 
+/* Copies all that does not depend on the direction of links: groups, nodes, and the units of capacities and times. */
 synth_topology_t *synth_topology_transposed(const synth_topology_t *topology)
 {
     synth_topology_t *transposed = synth_topology_new(topology->name, topology->ranks);

@@ -92,6 +92,7 @@ static void renumber_nodes(synth_topology_t *topology)
     }
 }
 
+/* Copies the links between the given ranks, and of each group those links that are left. */
 synth_topology_t *synth_topology_part(const synth_topology_t *topology, const int *ranks, int count)
 {
     synth_topology_t *part = synth_topology_new(topology->name, count);

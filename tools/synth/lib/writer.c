@@ -211,6 +211,7 @@ static int channel_to(const synth_writer_t *writer, int peer, int tag)
     return -1;
 }
 
+/* Writes the channels of each type in operations of at most MAX_IN_OP channels. */
 void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64_t peers)
 {
     /* Memory channels have no flush. */
@@ -252,8 +253,7 @@ static int index_of(const synth_writer_t *writer, int rank, synth_place_t place)
            blocks_before * block_size;
 }
 
-/* Returns the number by which the selected block refers to a peer's buffer. Lists the buffer if it is not listed yet.
- */
+/* Returns the number by which the selected block refers to a peer's buffer, and lists the buffer if necessary. */
 static int remote_number(synth_writer_t *writer, int peer, char buffer)
 {
     rank_t *rank = &writer->ranks[writer->rank];
@@ -315,6 +315,7 @@ void synth_writer_data(synth_writer_t *writer, const char *name, const synth_mov
     }
 }
 
+/* Writes operations of at most MAX_IN_OP moves: first those over memory channels, and then those over ports. */
 void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const synth_moves_t *moves)
 {
     writer->failed = writer->failed || moves->failed;

@@ -46,7 +46,7 @@ void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64
  */
 void synth_writer_data(synth_writer_t *writer, const char *name, const synth_moves_t *moves, int sources);
 
-/* Adds puts from the first end of each move to its second and last end. Several moves share an operation. */
+/* Adds puts from the first operand of each move to its second and last one. Several moves share an operation. */
 void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const synth_moves_t *moves);
 
 /* Operations between these two calls are repeated in turns; each turn handles `unit` bytes of each chunk. */
