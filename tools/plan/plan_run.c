@@ -162,9 +162,9 @@ static int launch_bench(char *line, unsigned rank_count, int argc, char **argv)
 }
 
 /*
- * Loads the plan only to learn its number of ranks, and then starts the launcher. The environment variable MPIRUN names
- * it; mpirun is used if the variable is not set or blank. Returns PLAN_USAGE if there is no argument, and PLAN_REFUSED
- * if the plan cannot be loaded.
+ * Runs mscclpp_bench with a plan. Loads the plan only to learn its number of ranks, and then starts the launcher. The
+ * environment variable MPIRUN names it; mpirun is used if the variable is not set or blank. Returns PLAN_USAGE if there
+ * is no argument, and PLAN_REFUSED if the plan cannot be loaded.
  */
 int plan_tool_bench(int argc, char **argv)
 {

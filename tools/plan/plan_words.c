@@ -233,7 +233,10 @@ void plan_tool_print_head(FILE *out, const mscclpp_plan_t *plan)
             rank->group_count, rank->semaphore_count);
 }
 
-/* Prints the findings only if the plan is refused, so notes about a plan that is right are not shown. */
+/*
+ * Reads and checks a plan. Prints the findings only if the plan is refused, so notes about a plan that is right are not
+ * shown.
+ */
 mscclpp_plan_t *plan_tool_load(const char *path)
 {
     mscclpp_plan_report_t report;

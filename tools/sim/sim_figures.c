@@ -11,6 +11,7 @@ static void print_to_stderr(void *context, mscclpp_log_level_t level, const char
     fprintf(stderr, "mscclpp_sim: %s\n", line);
 }
 
+/* The figures are those that mscclpp_tune --between has written into a rules file. */
 bool sim_read_figures(const char *path, const char *transport, mscclpp_cost_figures_t *figures)
 {
     const mscclpp_rule_figures_t *measured;

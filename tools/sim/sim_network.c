@@ -205,8 +205,8 @@ static void add_class_traffic(sim_traffic_t *traffic, const link_t *link, size_t
 }
 
 /*
- * Counts only the classes that this network has. A dragonfly's array also has an entry for each group to itself, which
- * is no link.
+ * Adds the traffic of a run of `time` seconds. Counts only the classes that this network has. A dragonfly's array also
+ * has an entry for each group to itself, which is no link.
  */
 void sim_links_add_traffic(const sim_links_t *links, double time, sim_result_t *result)
 {

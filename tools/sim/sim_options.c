@@ -233,8 +233,8 @@ static bool parse_collective(sim_arguments_t *arguments, const char *text)
 }
 
 /*
- * Times and bandwidths are stored as the command line gives them, in microseconds and GB/s, and converted by
- * sim_check_arguments. Only --jitter and --late are converted here.
+ * Parses and stores the value of one option. Times and bandwidths are stored as the command line gives them, in
+ * microseconds and GB/s, and converted by sim_check_arguments. Only --jitter and --late are converted here.
  */
 bool sim_store_option(sim_arguments_t *arguments, int option, const char *value)
 {

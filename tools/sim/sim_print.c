@@ -81,6 +81,7 @@ void sim_print_row(FILE *out, const sim_row_t *row)
     fputc('\n', out);
 }
 
+/* Leaves out classes without links. */
 void sim_print_traffic(FILE *out, const sim_row_t *row)
 {
     int i;

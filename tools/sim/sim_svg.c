@@ -237,6 +237,7 @@ static void draw_traffic(FILE *out, const sim_row_t *rows, size_t count)
     }
 }
 
+/* Draws three panels side by side: two charts of times and the traffic. */
 void sim_draw(FILE *out, const sim_row_t *rows, size_t count)
 {
     chart_t by_bytes = {.out = out, .by_bytes = true}, by_nodes = {.out = out};

@@ -353,7 +353,10 @@ static synth_schedule_t *build_two_level(const synth_topology_t *topology, const
     return schedule;
 }
 
-/* Tries all ways to divide the ranks into halves, so it returns NULL for machines with more than 16 ranks. */
+/*
+ * Looks for two halves of the ranks that are cliques, and whose ranks form pairs with links between the halves. Tries
+ * all ways to divide the ranks, so it returns NULL for machines with more than 16 ranks.
+ */
 synth_schedule_t *synth_two_level(const synth_topology_t *topology)
 {
     enum { MAX_RANKS = 16 };

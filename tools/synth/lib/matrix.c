@@ -65,7 +65,10 @@ static int count_gpus(const char *line, const char *end)
     return count;
 }
 
-/* Skips all lines before the heading, and then all lines that are not the row of the next GPU. */
+/*
+ * Reads the table line by line. Skips all lines before the heading, and then all lines that are not the row of the next
+ * GPU. An entry NV<n> becomes a link of capacity n.
+ */
 mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *reason, size_t reason_size,
                                        synth_topology_t **topology_p)
 {
