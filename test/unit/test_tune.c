@@ -111,9 +111,9 @@ static void test_blocks(void)
     CHECK(tune_algo_can_serve(&table, MSCCLPP_COLL_BY_ENGINES));
     CHECK_TEXT(tune_algo_name(&table, MSCCLPP_COLL_BY_ENGINES), "engines");
     CHECK_EQ(tune_algo_find(&table, "oneshot"), -1);
-    table.block[0] = table.block[1] = 100;
-    table.block[2] = 200;
-    table.block[3] = 400;
+    table.block_bytes[0] = table.block_bytes[1] = 100;
+    table.block_bytes[2] = 200;
+    table.block_bytes[3] = 400;
     for (int size = 0; size < 4; ++size) {
         table.seconds[size][MSCCLPP_COLL_BY_PACKETS] = 0 == size ? 1 : 3;
         table.seconds[size][MSCCLPP_COLL_BY_ZEROCOPY] = size < 2 ? 2 : 3;
@@ -128,7 +128,7 @@ static void test_blocks(void)
     }
     tune_make_rules(&table, &set);
     CHECK_EQ(set.count, TUNE_MAX_COLL_RULES);
-    CHECK_EQ(set.rules[set.count - 1].bytes, table.block[TUNE_MAX_COLL_RULES - 1]);
+    CHECK_EQ(set.rules[set.count - 1].bytes, table.block_bytes[TUNE_MAX_COLL_RULES - 1]);
 }
 
 /* Times that change sides at each size still fit a set, which has ascending sizes. */

@@ -121,16 +121,16 @@ static bool needs_shared_memory(const bench_pair_t *pair)
  * Allocates memory that processes of the node share, and that kernels see at the CPU's address. The caller frees it by
  * free_shared. Returns false on failure, with nothing to free.
  */
-static bool alloc_shared(const bench_pair_t *pair, size_t size, mscclpp_shmseg_t **segment_p, void **address_p)
+static bool alloc_shared(const bench_pair_t *pair, size_t bytes, mscclpp_shmseg_t **segment_p, void **address_p)
 {
     mscclpp_shmseg_t *segment;
     void *device_address;
 
-    if (MSCCLPP_OK != mscclpp_shmseg_create(size, &segment)) {
+    if (MSCCLPP_OK != mscclpp_shmseg_create(bytes, &segment)) {
         return false;
     }
     *address_p = mscclpp_shmseg_base(segment);
-    if (MSCCLPP_OK != pair->env->gpu->host_register(*address_p, size, &device_address)) {
+    if (MSCCLPP_OK != pair->env->gpu->host_register(*address_p, bytes, &device_address)) {
         mscclpp_shmseg_detach(segment);
         return false;
     }

@@ -87,7 +87,7 @@ static uint64_t check_size(bench_pair_t *pair, const bench_options_t *options, s
         uint64_t wrong = 0;
         bool ok = pair->peer < 0 || bench_pair_fill(pair, bytes, i);
         if (ok) {
-            /* Some have several rounds, and several puts in a round. */
+            /* Some calls of time_rounds make several rounds, and several puts in a round. */
             time_rounds(pair, kinds[i % 2], bytes, 1 + i % 2, 1 + i % 3);
             ok = pair->peer < 0 || bench_pair_verify(pair, bytes, i, &wrong);
         }

@@ -15,11 +15,11 @@ static bool call_staged(bench_contender_t *contender, const bench_operation_t *o
 {
     const bench_env_t *env = contender->env;
     const bench_layout_t *layout = operation->layout;
-    const size_t size = operation->type->size;
+    const size_t element_bytes = operation->type->size;
     const bench_piece_t input = bench_layout_input(layout, operation->in_place);
     const int segments = bench_layout_segments(layout, operation->in_place);
     bench_operation_t staged = *operation;
-    size_t result_count = 0 /* elements, from the beginning on */, input_offset = input.first * size;
+    size_t result_count = 0 /* elements, from the beginning on */, input_offset = input.first * element_bytes;
 
     staged.send = contender->staging[0];
     staged.recv = contender->staging[1];
@@ -28,8 +28,10 @@ static bool call_staged(bench_contender_t *contender, const bench_operation_t *o
         result_count = last_segment.first + last_segment.count;
     }
     return bench_env_copy(env, (input.in_recv ? staged.recv : staged.send) + input_offset,
-                          (input.in_recv ? operation->recv : operation->send) + input_offset, input.count * size) &&
-           bench_call_mpi(&staged, env->comm) && bench_env_copy(env, operation->recv, staged.recv, result_count * size);
+                          (input.in_recv ? operation->recv : operation->send) + input_offset,
+                          input.count * element_bytes) &&
+           bench_call_mpi(&staged, env->comm) &&
+           bench_env_copy(env, operation->recv, staged.recv, result_count * element_bytes);
 }
 
 /*

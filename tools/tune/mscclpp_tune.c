@@ -413,7 +413,7 @@ static bool write_rules(tune_t *tune)
         ok = tune_files_write_rules(&tune->files, &tune->table, &count);
         if (ok) {
             printf("# %llu rules for up to %zu bytes: --mca coll_mscclpp_rules %s\n", (unsigned long long)count,
-                   tune->table.block[measured - 1], tune->options->output);
+                   tune->table.block_bytes[measured - 1], tune->options->output);
         }
     }
     if (0 == tune->env->rank && 0 != tune->interrupted) {
@@ -442,7 +442,7 @@ static bool open_table(tune_t *tune)
     for (int size_index = 0; ok && size_index < tune->table.size_count; ++size_index) {
         ok = open_layout(tune, size_index, &layout);
         if (ok) {
-            tune->table.block[size_index] = bench_layout_largest_block(&layout) * options->type->size;
+            tune->table.block_bytes[size_index] = bench_layout_largest_block(&layout) * options->type->size;
             bench_layout_close(&layout);
         }
     }

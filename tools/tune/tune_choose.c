@@ -31,11 +31,11 @@
 #define LONG_CALL 4e-3
 
 /*
- * Fills in a table without times. Sizes are rounded down to multiples of `unit`. Sizes that are then equal count once,
- * and sizes that become 0 are left out.
+ * Fills in a table without times. Sizes are rounded down to multiples of `unit_bytes`. Sizes that are then equal count
+ * once, and sizes that become 0 are left out.
  */
-bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, int nodes, size_t min, size_t max, double factor,
-                     size_t unit)
+bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, int nodes, size_t min_bytes, size_t max_bytes,
+                     double factor, size_t unit_bytes)
 {
     double size;
 
@@ -46,15 +46,15 @@ bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, int nodes, size_t
                            : mscclpp_algo_count < TUNE_MAX_ALGOS ? mscclpp_algo_count
                                                                  : TUNE_MAX_ALGOS;
     table->algo_count = table->builtin_count;
-    for (size = (double)min; size <= (double)max; size *= factor) {
-        size_t bytes = (size_t)size / unit * unit;
+    for (size = (double)min_bytes; size <= (double)max_bytes; size *= factor) {
+        size_t bytes = (size_t)size / unit_bytes * unit_bytes;
         if (0 == bytes || (table->size_count > 0 && bytes == table->bytes[table->size_count - 1])) {
             continue;
         }
         if (TUNE_MAX_SIZES == table->size_count) {
             return false;
         }
-        table->block[table->size_count] = bytes;
+        table->block_bytes[table->size_count] = bytes;
         table->bytes[table->size_count++] = bytes;
     }
     return table->size_count > 0;
@@ -178,11 +178,11 @@ static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set
              * If two sizes have equally large blocks, the larger size determines the rule: its rule replaces the rule
              * of the smaller size.
              */
-            set->count += 0 == set->count || set->rules[set->count - 1].bytes < table->block[size_index];
+            set->count += 0 == set->count || set->rules[set->count - 1].bytes < table->block_bytes[size_index];
             set->rules[set->count - 1].algorithm =
                 is_plan(table, best) ? mscclpp_rule_by_plan(table->plan[best] + strlen(PLAN_PREFIX)) : best;
         }
-        set->rules[set->count - 1].bytes = table->block[size_index];
+        set->rules[set->count - 1].bytes = table->block_bytes[size_index];
     }
     return true;
 }

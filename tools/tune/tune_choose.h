@@ -31,19 +31,19 @@ typedef struct {
     int algo_count;                            /* algorithms of the library, followed by the execution plans */
     char plan[TUNE_MAX_ALGOS][TUNE_NAME_SIZE]; /* [algorithm]: "plan:NAME"; "" for the library's algorithms */
     size_t bytes[TUNE_MAX_SIZES];              /* bytes of the largest buffer that a rank has; ascending */
-    size_t block[TUNE_MAX_SIZES];              /* bytes of the largest block, to which rules refer; not descending */
+    size_t block_bytes[TUNE_MAX_SIZES];        /* of the largest block, to which rules refer; not descending */
     /* [size][algorithm]: the time of a call, in seconds; 0: not measured, or left out. */
     double seconds[TUNE_MAX_SIZES][TUNE_MAX_ALGOS];
 } tune_table_t;
 
 /*
- * Fills in a table without times, for ranks on `nodes` nodes. Its sizes run from `min` to `max` bytes in steps of
- * `factor`, rounded down to multiples of `unit`. The block of each size is set to the size itself; if a buffer has
- * several blocks, the caller sets `block` later. Returns false if there is no size or if there are more than
- * TUNE_MAX_SIZES.
+ * Fills in a table without times, for ranks on `nodes` nodes. Its sizes begin with `min_bytes`, and each is `factor`
+ * times the one before, up to `max_bytes`. They are rounded down to multiples of `unit_bytes`. The block of each size
+ * is set to the size itself; if a buffer has several blocks, the caller sets `block_bytes` later. Returns false if
+ * there is no size or if there are more than TUNE_MAX_SIZES.
  */
-bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, int nodes, size_t min, size_t max, double factor,
-                     size_t unit);
+bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, int nodes, size_t min_bytes, size_t max_bytes,
+                     double factor, size_t unit_bytes);
 
 /* Adds an execution plan as an algorithm. Returns false if the table has no room for it, or its name is too long. */
 bool tune_table_add_plan(tune_table_t *table, const char *name);
