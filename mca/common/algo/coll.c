@@ -18,7 +18,7 @@ _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings h
 #define TILE_BLOCKS 32u
 
 /* The assumed size of a rank's block of data, in bytes, for grids of calls whose sizes not all ranks know. */
-#define UNSIZED_BLOCK (1 * MIB)
+#define UNSIZED_BLOCK_BYTES (1 * MIB)
 
 /* On the twin, one thread block takes all tiles, as smaller tiles are not worth their barriers. */
 #define TWIN_TILE_BLOCKS 1u
@@ -66,6 +66,7 @@ static const thresholds_t *find_thresholds(const mscclpp_select_input_t *input)
     return row;
 }
 
+/* Returns the number of units that hold so many bytes; the last unit may be partly used. */
 static uint64_t units_of(uint64_t bytes)
 {
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
@@ -168,17 +169,17 @@ static bool shape_unsized(const mscclpp_select_input_t *input, bool by_tiles, ms
 {
     const uint64_t capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(input->layout->packet_half, input->nranks);
     const uint64_t peers = input->nranks > 1 ? input->nranks - 1 : 1;
-    const uint64_t most = find_thresholds(input)->packets_max / peers;
+    const uint64_t max_per_peer = find_thresholds(input)->packets_max / peers;
 
     choice->algo = MSCCLPP_COLL_BY_SCRATCH;
-    if (capacity == 0 || !shape_scratch(input, UNSIZED_BLOCK, choice)) {
+    if (capacity == 0 || !shape_scratch(input, UNSIZED_BLOCK_BYTES, choice)) {
         return false;
     }
     choice->kernel = MSCCLPP_KERNEL_COLL_MOVE_UNSIZED;
     choice->epochs = 1;
     choice->packets_max = (capacity - 1) * MSCCLPP_DEV_UNIT; /* a slot begins with the head, of one unit */
-    if (most < choice->packets_max) {
-        choice->packets_max = most;
+    if (max_per_peer < choice->packets_max) {
+        choice->packets_max = max_per_peer;
     }
     if (by_tiles) {
         choice->packets_max = 0;

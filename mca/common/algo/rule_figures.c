@@ -23,14 +23,14 @@ static const struct {
     {"bandwidth=", offsetof(mscclpp_rule_figures_t, bandwidth), 1e9, 0.001, 1e6},
 };
 
-enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
+enum { NUMBER_COUNT = sizeof(numbers) / sizeof(numbers[0]) };
 
 /*
  * Fills in a fault; texts that are too long are cut off. Always returns false, so that callers can return its result.
  */
-static bool refuse(mscclpp_figures_fault_t *fault, const char *what, const char *value, const char *allowed)
+static bool refuse(mscclpp_figures_fault_t *fault, const char *subject, const char *value, const char *allowed)
 {
-    (void)snprintf(fault->what, sizeof(fault->what), "%s", what);
+    (void)snprintf(fault->subject, sizeof(fault->subject), "%s", subject);
     (void)snprintf(fault->value, sizeof(fault->value), "%s", value);
     (void)snprintf(fault->allowed, sizeof(fault->allowed), "%s", allowed);
     return false;
@@ -47,13 +47,13 @@ bool mscclpp_figures_begin(const char *text)
  */
 static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
 {
-    char what[32], allowed[64], *end = NULL;
+    char key_name[32], allowed[64], *end = NULL;
     const double value = strtod(text, &end);
 
     if (end == text || *end != '\0' || !(value >= numbers[i].min && value <= numbers[i].max)) {
-        (void)snprintf(what, sizeof(what), "%.*s", (int)strlen(numbers[i].key) - 1, numbers[i].key);
+        (void)snprintf(key_name, sizeof(key_name), "%.*s", (int)strlen(numbers[i].key) - 1, numbers[i].key);
         (void)snprintf(allowed, sizeof(allowed), "a number from %g to %g", numbers[i].min, numbers[i].max);
-        return refuse(fault, what, text, allowed);
+        return refuse(fault, key_name, text, allowed);
     }
     *(double *)(void *)((char *)figures + numbers[i].offset) = value * numbers[i].unit;
     return true;
@@ -63,7 +63,7 @@ bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_
 {
     static const char syntax[] = "transport=NAME latency=US overhead=US gap=US bandwidth=GB/S, each once";
     mscclpp_rule_figures_t parsed = {.is_given = 1};
-    bool is_given[NUMBERS] = {false};
+    bool is_given[NUMBER_COUNT] = {false};
     /* The first word begins with TRANSPORT, as the caller has asked mscclpp_figures_begin. */
     char *remaining = NULL, *word = strtok_r(text, " \t\r", &remaining);
     const int transport = mscclpp_cost_transport(word + strlen(TRANSPORT));
@@ -76,9 +76,9 @@ bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_
         return refuse(fault, "transport", word + strlen(TRANSPORT), "one line of figures for each transport");
     }
     for (word = strtok_r(NULL, " \t\r", &remaining); word != NULL; word = strtok_r(NULL, " \t\r", &remaining)) {
-        for (i = 0; i < NUMBERS && strncmp(word, numbers[i].key, strlen(numbers[i].key)) != 0; ++i) {
+        for (i = 0; i < NUMBER_COUNT && strncmp(word, numbers[i].key, strlen(numbers[i].key)) != 0; ++i) {
         }
-        if (i == NUMBERS || is_given[i]) {
+        if (i == NUMBER_COUNT || is_given[i]) {
             return refuse(fault, "word", word, syntax);
         }
         is_given[i] = true;
@@ -87,7 +87,7 @@ bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_
         }
     }
     /* A line may give its numbers in any order, but has to give all of them. */
-    for (i = 0; i < NUMBERS; ++i) {
+    for (i = 0; i < NUMBER_COUNT; ++i) {
         if (!is_given[i]) {
             return refuse(fault, "a line without", numbers[i].key, syntax);
         }

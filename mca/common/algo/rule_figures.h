@@ -8,7 +8,7 @@
 
 /* The fault of a line: its value of `what` is not allowed. All fields are texts for a message. */
 typedef struct {
-    char what[32];     /* the key or the kind of word */
+    char subject[32];  /* the key or the kind of word */
     char value[64];    /* what the line says; cut off if it is longer */
     char allowed[128]; /* what it may say */
 } mscclpp_figures_fault_t;

@@ -116,7 +116,7 @@ void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const 
     rules->figures[transport] = *figures;
 }
 
-/* Rules hold 0 for one node. */
+/* Returns the number of nodes as rules hold it: 0 stands for one node. */
 static uint64_t nodes_in_rule(uint32_t nodes)
 {
     return nodes > 1 ? nodes : 0;

@@ -69,7 +69,7 @@ typedef struct {
  * Logs that the value of a word is not allowed, and what is. Shows a character that cannot be printed as "?", and at
  * most 63 characters. Always returns false, so that callers can return the result.
  */
-static bool refuse(const source_t *source, const char *what, const char *value, const char *allowed)
+static bool refuse(const source_t *source, const char *subject, const char *value, const char *allowed)
 {
     char shown[64];
     size_t i;
@@ -78,7 +78,8 @@ static bool refuse(const source_t *source, const char *what, const char *value, 
     for (i = 0; '\0' != shown[i]; ++i) {
         shown[i] = isprint((unsigned char)shown[i]) ? shown[i] : '?';
     }
-    mscclpp_error("rules %s:%d: %s: \"%s\" is not allowed; use %s", source->path, source->line, what, shown, allowed);
+    mscclpp_error("rules %s:%d: %s: \"%s\" is not allowed; use %s", source->path, source->line, subject, shown,
+                  allowed);
     return false;
 }
 
@@ -118,7 +119,7 @@ static bool parse_plan(const source_t *source, const char *text, mscclpp_rules_t
 }
 
 /* Returns the name of the plan that has the number `algorithm`; "?" if no rule of this file names it. */
-static const char *plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
+static const char *find_plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
 {
     int i;
 
@@ -307,7 +308,7 @@ static bool parse_figures(const source_t *source, char *text, mscclpp_rules_t *r
     mscclpp_figures_fault_t fault;
 
     return mscclpp_figures_parse(text, rules->figures, &fault) ||
-           refuse(source, fault.what, fault.value, fault.allowed);
+           refuse(source, fault.subject, fault.value, fault.allowed);
 }
 
 /*
@@ -379,18 +380,18 @@ static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
     static const char allowed[] = "lines of text of at most 500 characters";
     char text[LINE_MAX_LENGTH + 2];
     size_t length;
-    bool accepted = true;
+    bool is_accepted = true;
 
-    for (source->line = 1; accepted && 0 != (length = mscclpp_file_line(file, text, sizeof(text))); ++source->line) {
+    for (source->line = 1; is_accepted && 0 != (length = mscclpp_file_line(file, text, sizeof(text))); ++source->line) {
         if (strlen(text) != length) {
-            accepted = refuse_line(source, "there is a zero byte in this line", allowed);
+            is_accepted = refuse_line(source, "there is a zero byte in this line", allowed);
         } else if (length > LINE_MAX_LENGTH && '\n' != text[length - 1]) {
-            accepted = refuse_line(source, "this line is too long", allowed);
+            is_accepted = refuse_line(source, "this line is too long", allowed);
         } else {
-            accepted = parse_line(source, text, rules);
+            is_accepted = parse_line(source, text, rules);
         }
     }
-    return accepted;
+    return is_accepted;
 }
 
 /* To parse_file, a read error looks like the end of the file, so ferror is called after it. */
@@ -427,7 +428,7 @@ mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
 }
 
 /* Writes the end of a rule's line, which comes after its bytes. `coll` is MSCCLPP_COLL_LAST for all-reduce. */
-static void write_rest(const mscclpp_rules_t *rules, mscclpp_coll_t coll, const mscclpp_rule_t *rule, FILE *file)
+static void write_rule_end(const mscclpp_rules_t *rules, mscclpp_coll_t coll, const mscclpp_rule_t *rule, FILE *file)
 {
     const bool is_plan = rule->algorithm >= MSCCLPP_RULE_PLANS;
 
@@ -438,7 +439,7 @@ static void write_rest(const mscclpp_rules_t *rules, mscclpp_coll_t coll, const 
         (void)fprintf(file, "nodes=%" PRIu64 " ", rule->nodes);
     }
     (void)fprintf(file, "algorithm=%s%s\n", is_plan ? PLAN_PREFIX : "",
-                  is_plan ? plan_name(rules, rule->algorithm) : mscclpp_rule_name(coll, rule->algorithm));
+                  is_plan ? find_plan_name(rules, rule->algorithm) : mscclpp_rule_name(coll, rule->algorithm));
 }
 
 /* Writes the rules in the order in which they are tried, because the first rule that matches a call wins. */
@@ -454,7 +455,7 @@ void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
 
             (void)fprintf(file, "ranks=%u device=%s bytes<=%" PRIu64 " ", sets->nranks, sets->on_twin ? "host" : "cuda",
                           rule->bytes);
-            write_rest(rules, MSCCLPP_COLL_LAST, rule, file);
+            write_rule_end(rules, MSCCLPP_COLL_LAST, rule, file);
         }
         for (i = 0; i < sets->colls.count; ++i) {
             const mscclpp_coll_rule_t *of_coll = &sets->colls.rules[i];
@@ -464,7 +465,7 @@ void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
 
             (void)fprintf(file, "collective=%s ranks=%u device=%s bytes<=%" PRIu64 " ", mscclpp_coll_name(coll),
                           sets->nranks, sets->on_twin ? "host" : "cuda", of_coll->bytes);
-            write_rest(rules, coll, &rule, file);
+            write_rule_end(rules, coll, &rule, file);
         }
     }
 }

@@ -18,7 +18,7 @@
  * The size of a fiber's stack: a GPU's runtime may load and compile modules on it. Pages that are never touched take no
  * memory. The lowest page is a guard, so that an overflow crashes instead of silently damaging memory.
  */
-#define STACK_SIZE ((size_t)4 << 20)
+#define STACK_BYTES ((size_t)4 << 20)
 
 /* The most ended fibers whose stacks are kept for later ones; further stacks are freed. */
 #define KEPT_MAX 32
@@ -98,6 +98,7 @@ __attribute__((noinline)) static mscclpp_fiber_t *get_current(void)
     return current;
 }
 
+/* Sets the current fiber of the calling thread; NULL: none. Not inlined, for the same reason. */
 __attribute__((noinline)) static void set_current(mscclpp_fiber_t *fiber)
 {
     current = fiber;
@@ -117,7 +118,7 @@ static void switch_to_fiber(mscclpp_fiber_t *fiber, const ucontext_t *first)
 #if defined(FIBER_ASAN)
     void *fake_stack = NULL;
 
-    __sanitizer_start_switch_fiber(&fake_stack, fiber->stack, STACK_SIZE);
+    __sanitizer_start_switch_fiber(&fake_stack, fiber->stack, STACK_BYTES);
 #endif
 #if defined(FIBER_BY_CONTEXT)
     (void)swapcontext(&fiber->outer, first != NULL ? first : &fiber->inner);
@@ -196,7 +197,7 @@ static void begin_fiber(mscclpp_fiber_t *fiber)
 
     (void)getcontext(&first);
     first.uc_stack.ss_sp = fiber->stack;
-    first.uc_stack.ss_size = STACK_SIZE;
+    first.uc_stack.ss_size = STACK_BYTES;
     first.uc_link = NULL;
     makecontext(&first, (void (*)(void))run_functions, 2, (unsigned)(address >> 16 >> 16), (unsigned)address);
     fiber->has_begun = true;
@@ -209,7 +210,7 @@ static void destroy_fiber(mscclpp_fiber_t *fiber)
 #if defined(FIBER_TSAN)
     __tsan_destroy_fiber(fiber->inner_fiber);
 #endif
-    (void)munmap(fiber->stack, STACK_SIZE);
+    (void)munmap(fiber->stack, STACK_BYTES);
     free(fiber);
 }
 
@@ -225,7 +226,7 @@ static mscclpp_fiber_t *make_fiber(void)
         return NULL;
     }
     fiber->stack =
-        mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+        mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (fiber->stack == MAP_FAILED) {
         free(fiber);
         return NULL;

@@ -17,7 +17,7 @@
 
 typedef struct {
     uintptr_t begin;
-    uintptr_t end; /* equal to the start for an empty range */
+    uintptr_t end; /* one past the last address; equal to `begin` for an empty range */
 } range_t;
 
 static pthread_once_t found_once = PTHREAD_ONCE_INIT;
@@ -25,9 +25,10 @@ static uintptr_t heap_begin; /* 0: there is no such heap, or its place is not kn
 static range_t segments[SEGMENTS_MAX];
 
 /* This thread's stack; all 0 until find_stack has found it. */
-static _Thread_local range_t own_stack;
+static _Thread_local range_t thread_stack;
 
-static bool holds(const range_t *range, uintptr_t address)
+/* Returns true if the address is in the range. */
+static bool contains_address(const range_t *range, uintptr_t address)
 {
     return address >= range->begin && address < range->end;
 }
@@ -127,7 +128,7 @@ static void find_stack(range_t *stack)
 static bool is_on_stack(uintptr_t address)
 {
     uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-    range_t *stack = &own_stack;
+    range_t *stack = &thread_stack;
 
     if (address < frame) {
         return false;
@@ -177,7 +178,7 @@ static bool is_in_heap(uintptr_t address)
 static bool is_in_program(uintptr_t address)
 {
     for (int i = 0; i < SEGMENTS_MAX; ++i) {
-        if (holds(&segments[i], address)) {
+        if (contains_address(&segments[i], address)) {
             return true;
         }
     }
@@ -186,8 +187,8 @@ static bool is_in_program(uintptr_t address)
 
 bool mscclpp_host_memory_is_certain(const void *address)
 {
-    uintptr_t place = (uintptr_t)address;
+    uintptr_t number = (uintptr_t)address;
 
     (void)pthread_once(&found_once, find_host_memory);
-    return is_on_stack(place) || is_in_program(place) || is_in_heap(place);
+    return is_on_stack(number) || is_in_program(number) || is_in_heap(number);
 }

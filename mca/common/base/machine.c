@@ -11,6 +11,7 @@
 #define HASH_BASIS UINT64_C(0xcbf29ce484222325)
 #define HASH_PRIME UINT64_C(0x100000001b3)
 
+/* Adds bytes to a digest, which begins as HASH_BASIS. */
 static void add_bytes(uint64_t *digest, const void *bytes, size_t length)
 {
     for (size_t i = 0; i < length; ++i) {

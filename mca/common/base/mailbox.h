@@ -39,9 +39,9 @@ static inline uint64_t mscclpp_mailbox_ended(const mscclpp_dev_mailbox_t *mailbo
     uint32_t block;
 
     for (block = 1; block < blocks; ++block) {
-        const uint64_t theirs = mscclpp_mailbox_ended_by(mailbox, block);
+        const uint64_t ended_by_block = mscclpp_mailbox_ended_by(mailbox, block);
 
-        count = theirs < count ? theirs : count;
+        count = ended_by_block < count ? ended_by_block : count;
     }
     return count;
 }

@@ -24,7 +24,8 @@ struct mscclpp_shmseg {
     void *base;
     int fd; /* the creator's descriptor, which attaching processes open; -1 in those processes, and once the segment
                is hidden */
-    unsigned references; /* creates and attaches of this process that no detach has undone; guarded by the lock */
+    unsigned references; /* number of users in this process: creates and attaches that no detach has undone; guarded by
+                            the lock */
 };
 
 /* Every segment that this process has mapped, so that a second attach returns the address of the first. */

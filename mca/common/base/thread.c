@@ -31,7 +31,7 @@ static void *run(void *argument)
 /*
  * Requests all processors for the new thread if this thread may use only one. The system grants those that it allows.
  */
-static void widen(pthread_attr_t *attributes)
+static void allow_all_processors(pthread_attr_t *attributes)
 {
     cpu_set_t processors;
 
@@ -64,7 +64,7 @@ int mscclpp_thread_start(pthread_t *thread, const char *name, void *(*function)(
     sigfillset(&all_signals);
     error = pthread_attr_init(&attributes);
     if (error == 0) {
-        widen(&attributes);
+        allow_all_processors(&attributes);
         error = pthread_sigmask(SIG_SETMASK, &all_signals, &mask_before);
         if (error == 0) {
             error = pthread_create(thread, &attributes, run, start);

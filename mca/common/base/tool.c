@@ -24,21 +24,21 @@ static const struct {
 static bool is_traced(void)
 {
     FILE *status = fopen("/proc/self/status", "re");
-    bool traced = false;
+    bool has_tracer = false;
     char line[128];
 
     while (status != NULL && fgets(line, sizeof(line), status) != NULL) {
         long tracer;
 
         if (sscanf(line, "TracerPid: %ld", &tracer) == 1) {
-            traced = tracer != 0;
+            has_tracer = tracer != 0;
             break;
         }
     }
     if (status != NULL) {
         fclose(status);
     }
-    return traced;
+    return has_tracer;
 }
 
 /*
