@@ -175,7 +175,7 @@ static bool kernels_may_serve(const call_t *call)
 static int make_and_forget(const call_t *call, MPI_Request *request)
 {
     MPI_Op op = op_of(call);
-    const side_t *sides = sm_lend(call, !without && touches(call), &op);
+    const side_t *sides = sm_lend(call, !without, &op);
     const int code = start(call, &sides[0], &sides[1], op, request);
 
     sm_take_back(call);

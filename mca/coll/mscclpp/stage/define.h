@@ -94,7 +94,8 @@
 
 /*
  * The functions of a collective: blocking_<name>, nonblocking_<name> and persistent_<name> stage a call that touches
- * device memory, and pass any other call to the previous component. checked_<name>, checked_i<name> and
+ * device memory, and pass any other call to the previous component. A persistent request on host memory is wrapped, too,
+ * if the application may free types or an operation that it uses. checked_<name>, checked_i<name> and
  * checked_<name>_init compare calls.
  */
 #define STAGE_COLLECTIVE(name_, params_, args_, use_, is_)                                                             \
@@ -154,11 +155,14 @@
                                                                                                                        \
         describe_##name_(&call, STAGE_LIST args_, comm);                                                               \
         call.counted = MCA_COLL_MSCCLPP_COUNTED_##name_;                                                               \
-        if (!mca_coll_mscclpp_stage_needed(&call)) {                                                                   \
+        if (mca_coll_mscclpp_stage_needed(&call)) {                                                                    \
+            call.reason = mca_coll_mscclpp_take_reason(module);                                                        \
+        } else {                                                                                                       \
             mca_coll_mscclpp_count_passed(module, call.counted);                                                       \
-            return STAGE_PREVIOUS(name_##_init, STAGE_LIST args_, comm, info, request);                                \
+            if (!mca_coll_mscclpp_stage_holds(&call)) {                                                                \
+                return STAGE_PREVIOUS(name_##_init, STAGE_LIST args_, comm, info, request);                            \
+            }                                                                                                          \
         }                                                                                                              \
-        call.reason = mca_coll_mscclpp_take_reason(module);                                                            \
         rc = mca_coll_mscclpp_stage_request_new(&call, module, comm, true, &outer);                                    \
         if (OMPI_SUCCESS != rc) {                                                                                      \
             return rc;                                                                                                 \

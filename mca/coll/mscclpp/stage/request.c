@@ -161,7 +161,9 @@ static int start_requests(size_t count, ompi_request_t **outers)
         outers[index]->req_state = OMPI_REQUEST_ACTIVE;
         rc = mca_coll_mscclpp_stage_copy_in(&request->stage);
         if (OMPI_SUCCESS == rc) {
-            mca_coll_mscclpp_count_staged(request->module, request->counted, request->reason);
+            if (request->is_staged) {
+                mca_coll_mscclpp_count_staged(request->module, request->counted, request->reason);
+            }
             /* An inner request that has nothing to communicate has no start function and is always complete. */
             rc = inner->req_start == NULL ? OMPI_SUCCESS : inner->req_start(1, &request->inner);
         }
@@ -279,6 +281,19 @@ static int hold_arguments(mca_coll_mscclpp_held_t *held, const mca_coll_mscclpp_
     return rc;
 }
 
+bool mca_coll_mscclpp_stage_holds(const mca_coll_mscclpp_stage_call_t *call)
+{
+    mca_coll_mscclpp_held_t held;
+    bool holds = true;
+
+    /* If the arguments cannot be held, making the request reports why. */
+    if (OMPI_SUCCESS == hold_arguments(&held, call)) {
+        holds = held.count > 0 || held.op != NULL;
+        mca_coll_mscclpp_hold_end(&held);
+    }
+    return holds;
+}
+
 /* Copies in only for a nonblocking call, since a persistent request copies at each start. */
 int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call, mca_coll_mscclpp_module_t *module,
                                        struct ompi_communicator_t *comm, bool persistent,
@@ -313,6 +328,7 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
         request->module = module;
         request->counted = call->counted;
         request->reason = call->reason;
+        request->is_staged = mca_coll_mscclpp_stage_needed(call);
         OBJ_RETAIN(module);
     } else {
         outer->req_state = OMPI_REQUEST_ACTIVE;

@@ -246,12 +246,19 @@ typedef struct mca_coll_mscclpp_stage_request_t {
     mca_coll_mscclpp_module_t *module;  /* retained if the operation is persistent; otherwise NULL */
     mca_coll_mscclpp_counted_t counted; /* the counter of the starts of a persistent operation */
     mca_coll_mscclpp_reason_t reason;   /* why these starts are staged */
+    bool is_staged;                     /* the call touches device memory */
     struct mca_coll_mscclpp_stage_request_t *next;
     bool is_copying; /* the inner request has ended, and the copy back is in progress */
     int polls;       /* how often the end of the copy back was tested */
 } mca_coll_mscclpp_stage_request_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_stage_request_t);
+
+/*
+ * Returns true if a persistent request for this call refers to types or an operation that the application may free. MPI
+ * allows that as soon as the request is made, but Open MPI's own requests keep no references to them.
+ */
+bool mca_coll_mscclpp_stage_holds(const mca_coll_mscclpp_stage_call_t *call);
 
 /*
  * Makes a request and prepares its stage. Copies in, unless the operation is persistent. Returns an MPI error code;
