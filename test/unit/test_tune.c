@@ -169,6 +169,10 @@ static void test_hopeless(void)
     table.seconds[3][B] = 0;
     CHECK(tune_is_hopeless(&table, 4, B));
     CHECK(!tune_is_hopeless(&table, 4, A));
+    /* None has a time at the size before, so there is nothing to compare with. */
+    table.seconds[3][A] = table.seconds[3][C] = 0;
+    CHECK(!tune_is_hopeless(&table, 4, A));
+    CHECK(!tune_is_hopeless(&table, 4, B));
 }
 
 static void test_time_left(void)

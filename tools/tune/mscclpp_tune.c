@@ -194,12 +194,6 @@ static bool open_contender(tune_t *tune, int algo)
     return true;
 }
 
-/* Returns true if an algorithm is measured at a size. */
-static bool takes_part(const tune_t *tune, int size_index, int algo)
-{
-    return tune->contender[algo].team != NULL && !tune_is_hopeless(&tune->table, size_index, algo);
-}
-
 /* Shows the progress on rank 0: the fraction `fraction` of size number `size_index` is already measured. */
 static void show_progress(tune_t *tune, int size_index, double fraction, bool size_done)
 {
@@ -261,15 +255,23 @@ static bool measure_calls(tune_t *tune, int size_index, const bench_operation_t 
     bench_times_t times[TUNE_MAX_ALGOS];
     int calls[TUNE_MAX_ALGOS] = {0}, algo_count = tune->table.algo_count;
     double started = bench_now();
+    bool is_served = false;
 
     *is_done_p = false;
     memset(times, 0, sizeof(times));
-    for (int algo = 0; algo < algo_count; ++algo) {
-        if (poll_interruption(tune)) {
-            return true;
-        }
-        if (takes_part(tune, size_index, algo) && !prepare_contender(tune, algo, operation, &calls[algo])) {
-            return false;
+    /* If no other algorithm can serve this size, the hopeless ones are measured, too. */
+    for (int hopeless = 0; hopeless < 2 && !is_served; ++hopeless) {
+        for (int algo = 0; algo < algo_count; ++algo) {
+            if (poll_interruption(tune)) {
+                return true;
+            }
+            if (tune->contender[algo].team == NULL || hopeless != tune_is_hopeless(&tune->table, size_index, algo)) {
+                continue;
+            }
+            if (!prepare_contender(tune, algo, operation, &calls[algo])) {
+                return false;
+            }
+            is_served = is_served || calls[algo] > 0;
         }
     }
     for (int round = 0; round < options->rounds; ++round) {
@@ -340,6 +342,7 @@ static void print_header(const tune_t *tune)
 static void print_size(tune_t *tune, int size_index)
 {
     const tune_table_t *table = &tune->table;
+    int fastest;
 
     if (0 != tune->env->rank) {
         return;
@@ -358,7 +361,8 @@ static void print_size(tune_t *tune, int size_index)
             printf(" %*s", width > COLUMN_WIDTH ? width : COLUMN_WIDTH, "-");
         }
     }
-    printf("  %s\n", tune_algo_name(table, tune_fastest(table, size_index)));
+    fastest = tune_fastest(table, size_index);
+    printf("  %s\n", fastest >= 0 ? tune_algo_name(table, fastest) : "no algorithm can serve it");
     fflush(stdout);
 }
 

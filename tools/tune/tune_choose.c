@@ -132,13 +132,13 @@ int tune_fastest(const tune_table_t *table, int size_index)
 
 /*
  * Compares the times at the size before. At the first two sizes every algorithm is measured, because growth can only be
- * computed from two sizes. An algorithm that was left out once is never measured again.
+ * computed from two sizes. An algorithm that was left out once stays hopeless while others serve the sizes in between.
  */
 bool tune_is_hopeless(const tune_table_t *table, int size_index, int algo)
 {
     double seconds, seconds_before, size_growth;
 
-    if (size_index < 2) {
+    if (size_index < 2 || tune_fastest(table, size_index - 1) < 0) {
         return false;
     }
     seconds = table->seconds[size_index - 1][algo];

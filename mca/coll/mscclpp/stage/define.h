@@ -94,8 +94,8 @@
 
 /*
  * The functions of a collective: blocking_<name>, nonblocking_<name> and persistent_<name> stage a call that touches
- * device memory, and pass any other call to the previous component. A persistent request on host memory is wrapped, too,
- * if the application may free types or an operation that it uses. checked_<name>, checked_i<name> and
+ * device memory, and pass any other call to the previous component. A persistent request on host memory is wrapped,
+ * too, if the application may free types or an operation that it uses. checked_<name>, checked_i<name> and
  * checked_<name>_init compare calls.
  */
 #define STAGE_COLLECTIVE(name_, params_, args_, use_, is_)                                                             \
