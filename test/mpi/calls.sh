@@ -139,15 +139,20 @@ cases_requests() {
         --mca coll_mscclpp_epoch_limit 16 "$bindir/test_request"
     run "persistent:restarts" 1200 -n 2 "${forced[@]}" "$bindir/test_persistent" \
         --restarts "$([ "$long" = 1 ] && echo 1000000 || echo 20000)"
-    # What a request was made from has ended; types, operations and arrays are the request's own.
+    # What a request was made from has ended; types, operations and arrays are the request's own. Starting each
+    # request once takes 3 s on a GPU.
+    local starts=40
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || starts=10
     for n in 2 3; do
-        run "persistent:owned:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage" --starts 40
+        run "persistent:owned:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage" --starts "$starts"
         run "persistent:owned:staged:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm stage \
             "$bindir/test_stage" --starts 10
+        run "persistent:owned:kinds:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" --mca coll_mscclpp_algorithm stage \
+            "$bindir/test_stage" --starts 3 --kinds
         run "persistent:owned:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_stage" --starts 10
     done
     run "persistent:owned:nodes" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
-        "$bindir/test_stage" --starts 40
+        "$bindir/test_stage" --starts "$starts"
     run "persistent:late" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_persistent" --late
     # Over several nodes: where kernels store packets for one another, and where a proxy sends them.
     run "persistent:nodes" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_persistent"
