@@ -29,6 +29,9 @@ static mscclpp_coll_t storm_of = MSCCLPP_COLL_LAST;
 /* Most calls have a root and small blocks, and there is room for the places of few of them. */
 static bool storm_rooted;
 
+/* Their blocks have sizes at which packets and rows end, up to 8 KiB, and there is room for many places. */
+static bool storm_rooted_wide;
+
 /* Every second of these calls is another one. MSCCLPP_COLL_LAST: none is. */
 static mscclpp_coll_t storm_other = MSCCLPP_COLL_LAST;
 
@@ -105,6 +108,7 @@ static mscclpp_dev_pattern_t draw_storm(storm_t *storm)
         MSCCLPP_COLL_SCAN,   MSCCLPP_COLL_EXSCAN,    MSCCLPP_COLL_REDUCE_SCATTER_BLOCK};
     static const mscclpp_coll_t rooted[] = {MSCCLPP_COLL_BCAST, MSCCLPP_COLL_GATHER, MSCCLPP_COLL_SCATTER,
                                             MSCCLPP_COLL_REDUCE};
+    static const int wide_counts[] = {1, 4, 5, 255, 256, 257, 1023, 1024, 1025, 2047, 2048};
     uint64_t state = random_mix(base_seed, ++storm->end.call);
 
     storm->coll = colls[random_below(&state, sizeof(colls) / sizeof(colls[0]))];
@@ -116,7 +120,9 @@ static mscclpp_dev_pattern_t draw_storm(storm_t *storm)
     storm->root = (int)random_below(&state, (uint64_t)storm->end.rank->size);
     storm->count = 1 + (int)random_below(&state, random_below(&state, 12) == 0 ? STORM_LARGE : STORM_SMALL);
     storm->count = storm_of != MSCCLPP_COLL_LAST ? STORM_LARGE - storm->count % STORM_SMALL : storm->count;
-    storm->count = storm_rooted ? 1 + storm->count % 8 : storm->count;
+    storm->count = storm_rooted_wide ? wide_counts[random_below(&state, sizeof(wide_counts) / sizeof(wide_counts[0]))]
+                   : storm_rooted    ? 1 + storm->count % 8
+                                     : storm->count;
     storm->varied = storm->lists && random_below(&state, 2) == 0 && varies(storm->coll);
     storm->far = storm->varied && random_below(&state, 3) == 0;
     return mscclpp_coll_pattern(storm->coll);
@@ -323,7 +329,7 @@ static void run_storm(int algo, int ranks, int nodes, int fanout, bool renews, b
     /* Over trees, a tile takes the slots of several nodes. */
     config.exchange_size /= !crowds ? 1 : storm_of == MSCCLPP_COLL_BCAST || storm_of == MSCCLPP_COLL_REDUCE ? 64 : 8;
     /* In windows, so do the slots of a message. */
-    config.exchange_size /= storm_rooted ? 32 : 1;
+    config.exchange_size /= storm_rooted && !storm_rooted_wide ? 32 : 1;
     config.exchange_size /= storm_of == MSCCLPP_COLL_ALLTOALL || storm_of == MSCCLPP_COLL_SCATTER ? 4 : 1;
     CHECK_EQ(run_ranks(ranks, &config, run_storm_on, NULL), 0);
     mscclpp_team_finalize(1.0);
@@ -373,6 +379,25 @@ static void test_sparse(int scale)
     storm_rooted = false;
     printf("%d calls without empty messages, %d with them\n", storm_sparse, storm_dense);
     CHECK(storm_sparse > 10 * storm_dense && storm_dense > 0);
+}
+
+/* The same with blocks of 4 bytes to 8 KiB: what grows with the nodes must not take the room of the packets. */
+static void test_sparse_wide(int scale)
+{
+    static const int ranks[] = {10, 22}, shapes[] = {1, -10}, fanouts[] = {2, 4};
+    size_t i;
+
+    (void)scale;
+    storm_rooted = storm_rooted_wide = true;
+    storm_calls = STORM_CALLS / 4;
+    storm_sparse = storm_dense = 0;
+    for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
+        run_storm(CASE_ROUNDS, ranks[i], shapes[i], fanouts[i], i % 2 == 0, false);
+    }
+    storm_calls = STORM_CALLS;
+    storm_rooted = storm_rooted_wide = false;
+    printf("%d calls without empty messages\n", storm_sparse);
+    CHECK(storm_sparse > 0);
 }
 
 /* The same where calls go around a ring of nodes or over trees if they can. */
@@ -511,6 +536,7 @@ static const part_t parts[] = {
     {"storm", test_storm},
     {"rounds", test_rounds},
     {"sparse", test_sparse},
+    {"sparse_wide", test_sparse_wide},
     {"ring", test_ring},
     {"trees", test_trees},
     {"merging_ring", test_merging_ring},

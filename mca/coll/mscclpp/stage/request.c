@@ -284,13 +284,13 @@ static int hold_arguments(mca_coll_mscclpp_held_t *held, const mca_coll_mscclpp_
 bool mca_coll_mscclpp_stage_holds(const mca_coll_mscclpp_stage_call_t *call)
 {
     mca_coll_mscclpp_held_t held;
-    bool holds = true;
+    bool holds;
 
-    /* If the arguments cannot be held, making the request reports why. */
-    if (OMPI_SUCCESS == hold_arguments(&held, call)) {
-        holds = held.count > 0 || held.op != NULL;
-        mca_coll_mscclpp_hold_end(&held);
+    if (OMPI_SUCCESS != hold_arguments(&held, call)) {
+        return false;
     }
+    holds = held.count > 0 || held.op != NULL;
+    mca_coll_mscclpp_hold_end(&held);
     return holds;
 }
 

@@ -256,7 +256,9 @@ OBJ_CLASS_DECLARATION(mca_coll_mscclpp_stage_request_t);
 
 /*
  * Returns true if a persistent request for this call refers to types or an operation that the application may free. MPI
- * allows that as soon as the request is made, but Open MPI's own requests keep no references to them.
+ * allows that as soon as the request is made, but Open MPI's own requests keep no references to them. Returns false,
+ * too, if there is no memory to hold them, after an error line: the call goes on unheld, because the other ranks make
+ * it.
  */
 bool mca_coll_mscclpp_stage_holds(const mca_coll_mscclpp_stage_call_t *call);
 
