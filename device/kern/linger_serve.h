@@ -30,8 +30,9 @@
     }
 
 /*
- * Operations for `n_` ranks; 0 stands for any number. Hot variants have a constant type and operation, the others look
- * both up at run time.
+ * Operations of a hot type and operation (types/hot.h) for `n_` ranks, all three of which are constants. Those without
+ * such constants follow below. `name_` is <dtype><op>, pasted from the names of the constants. So there is a function
+ * mscclpp_dev_linger_twophase2MSCCLPP_DTYPE_FLOAT32MSCCLPP_OP_SUM.
  */
 #define MSCCLPP_DEV_LINGER_LONG(n_, name_, hot_, dtype_, op_)                                                          \
     MSCCLPP_DEV_LINGER_OPERATION(                                                                                      \
@@ -42,7 +43,10 @@
     MSCCLPP_DEV_LINGER_OPERATION(zerocopy##n_##name_, mscclpp_dev_zerocopy_args_t,                                     \
                                  mscclpp_dev_zerocopy_ranks(&ctx, args, n_, false, hot_, (int)(dtype_), (int)(op_)))
 
-/* Only 2 ranks have a put operation of their own, because puts pay off mainly there. */
+/*
+ * Only 2 ranks have a put operation of their own, because puts pay off mainly there. The functions are called
+ * mscclpp_dev_linger_put2<dtype><op>, pasted likewise.
+ */
 #define MSCCLPP_DEV_LINGER_HOT2(dtype_, op_)                                                                           \
     MSCCLPP_DEV_LINGER_LONG(2, dtype_##op_, true, dtype_, op_)                                                         \
     MSCCLPP_DEV_LINGER_OPERATION(put2##dtype_##op_, mscclpp_dev_args_t,                                                \
@@ -52,6 +56,7 @@
 MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT2)
 MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT4)
 MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT8)
+/* Operations for any number of ranks, which look type and operation up at run time. */
 MSCCLPP_DEV_LINGER_OPERATION(oneshot, mscclpp_dev_args_t,
                              mscclpp_dev_oneshot_long(&ctx, args, 0, false, (int)args->dtype, (int)args->op,
                                                       MSCCLPP_DEV_LL16))
@@ -69,7 +74,10 @@ MSCCLPP_DEV_LINGER_OPERATION(nodes_packets, mscclpp_dev_nodes_args_t,
                              mscclpp_dev_allreduce_nodes_packets(&ctx, args, false, (int)args->common.dtype,
                                                                  (int)args->common.op))
 MSCCLPP_DEV_LINGER_OPERATION(move, mscclpp_dev_coll_args_t, mscclpp_dev_coll_move_packets(&ctx, args, NULL))
-/* Operations that combine blocks of one size, or of sizes that differ. */
+/*
+ * Operations that combine blocks: of one size if `blocks_` is NULL, otherwise of sizes that differ. `hot_` says that
+ * `dtype_` and `op_` are constants.
+ */
 #define MSCCLPP_DEV_LINGER_COMBINE(name_, args_, coll_, blocks_, hot_, dtype_, op_)                                    \
     MSCCLPP_DEV_LINGER_OPERATION(name_, args_,                                                                         \
                                  mscclpp_dev_coll_combine_packets(&ctx, coll_, blocks_, hot_, (int)(dtype_),           \
@@ -92,8 +100,9 @@ MSCCLPP_DEV_LINGER_OPERATION(move_blocks, mscclpp_dev_blocks_args_t,
 
 /*
  * Executes one all-reduce within a node: by packets, and too long to be brief (linger_brief.h). Here and below, `code`
- * is the bell's word CODE, and the functions return true if the thread has failed. If, on a GPU, the type and operation
- * are hot and the number of ranks is 2, 4 or 8, all three are constants in the code that runs.
+ * is the bell's word CODE, and the functions return true if the thread has failed. On a GPU, the code that runs has
+ * type, operation and number of ranks as constants if type and operation are hot (types/hot.h) and there are 2, 4 or 8
+ * ranks.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   uint32_t code)
@@ -123,8 +132,9 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * Executes one all-reduce by puts (allreduce_oneshot_put.h). On a GPU, the type, the operation and the number of ranks
- * are constants if the combination is hot, there are 2 ranks, and both buffers begin at multiples of MSCCLPP_DEV_UNIT.
+ * Executes one all-reduce by puts (allreduce_oneshot_put.h). On a GPU, the code that runs has type, operation and
+ * number of ranks as constants if type and operation are hot (types/hot.h), there are 2 ranks, and both buffers begin
+ * at multiples of MSCCLPP_DEV_UNIT.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                               uint32_t code)
@@ -144,7 +154,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, cons
 
 /*
  * Executes one zero-copy all-reduce on one of the kernel's sets of buffers, `set`, which it copies into the block's
- * arguments first. All threads of the block call it; no thread uses the arguments before all of them are copied.
+ * arguments first. All threads of the block call it; no thread uses the arguments before all of them are copied. The
+ * code that runs has the same constants as in mscclpp_dev_linger_serve_packets.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_set_t *set,
                                                    mscclpp_dev_zerocopy_args_t *args, uint32_t code)
@@ -254,7 +265,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t ctx, ms
     }
 }
 
-/* Executes the plan's operation, out of line like those above. The kernel has copied the program when it began. */
+/* Runs the plan's program, out of line like the operations above. The kernel has copied the program when it began. */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
 {
     const mscclpp_dev_plan_args_t *args = &block_state->plan;

@@ -82,7 +82,9 @@ MSCCLPP_DEV void mscclpp_dev_twophase_get(mscclpp_dev_ctx_t *ctx, const mscclpp_
  * Sends each other owner this rank's operand for one unit of that owner's shard.
  *
  * Here and below, `const_ranks` is the number of ranks as a constant, or 0 for any number. A constant lets the compiler
- * start all loads before it uses the first one.
+ * start all loads before it uses the first one. If `const_ranks` is 0, loops up to it have no turns, and the last loop
+ * of the function, which only then has turns, does their work rank by rank. `hot` says that `dtype` and `op` are
+ * constants.
  */
 MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, int const_ranks, uint64_t unit)
 {
@@ -123,7 +125,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ct
     uint32_t rank;
     int i;
 
-    /* All units are loaded before the first wait. This rank's own unit is at its place in rank order. */
+    /*
+     * With a constant number of ranks, all units are polled once before the first wait, so that their loads overlap.
+     * This rank's own unit is at its place in rank order.
+     */
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < const_ranks; ++i) {
         values[i] = own_value;
@@ -141,6 +146,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ct
             mscclpp_dev_acc_add(&acc, hot, dtype, op, values[i]);
         }
     }
+    /* With any number of ranks, each unit is waited for in turn. */
     for (rank = 0; const_ranks == 0 && rank < args->nranks; ++rank) {
         values[0] = own_value;
         if (rank != args->rank) {
@@ -155,7 +161,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ct
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
-/* Stores one unit of a shard of the result, unless it is beyond the end of the shard or the thread has failed. */
+/*
+ * Stores one unit of a shard of the result, unless it is beyond the end of the shard or the thread has failed. Here and
+ * below, `mask` is the type's mscclpp_dev_unit_mask.
+ */
 MSCCLPP_DEV void mscclpp_dev_twophase_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                             uint32_t owner, uint64_t unit, mscclpp_dev_vec_t value, uint32_t mask)
 {
@@ -255,7 +264,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
-/* Runs the kernel. `hot` says that `dtype` and `op` are constants. */
+/* Runs the kernel. It has the number of ranks as a constant if that is 2, 4 or 8. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_twophase(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                 int dtype, int op)
 {
