@@ -72,9 +72,9 @@ typedef struct {
     const mscclpp_dev_args_t *args; /* arguments of the call, with the buffers of the whole message */
     char *const *peer_out;          /* the mapped outputs of all ranks */
     mscclpp_engine_peer_t peer[MSCCLPP_DEV_MAX_RANKS];
-    uint64_t begun;            /* number of chunks of this rank's shard whose reduction was started */
+    uint64_t reductions_begun; /* number of chunks of this rank's shard whose reduction was started */
     uint64_t earlier_launches; /* number of the team's operations before this call */
-    uint64_t kernels;          /* number of kernels launched in this call; an empty chunk takes no kernel */
+    uint64_t kernels_launched; /* number of kernels launched in this call; an empty chunk takes no kernel */
     mscclpp_gpu_stream_t *streams[MSCCLPP_ENGINE_STREAMS];
     int stream_count;
 } mscclpp_engine_t;

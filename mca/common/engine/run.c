@@ -109,7 +109,7 @@ static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
  */
 static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
 {
-    const uint64_t chunk = engine->begun;
+    const uint64_t chunk = engine->reductions_begun;
     uint64_t offset, size = locate_chunk(engine, engine->group->rank, chunk, &offset);
     mscclpp_dev_reduce_args_t args;
     mscclpp_dev_launch_t launch = engine->launch;
@@ -120,6 +120,7 @@ static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
         args.common.in = (const char *)engine->args->in + offset;
         args.common.out = (char *)engine->args->out + offset;
         args.common.bytes = size;
+        /* The chunk's slot of the first sender. Those of the other senders follow at `stride` bytes (slot_offset). */
         args.slots = engine->mapped[engine->group->rank] + MSCCLPP_DEV_ENGINE_SLOTS +
                      chunk % MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
         args.stride = MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
@@ -129,9 +130,9 @@ static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
         if (status == MSCCLPP_OK) {
             mscclpp_runner_note_launch(engine->runner, launch.nblocks);
         }
-        ++engine->kernels;
+        ++engine->kernels_launched;
     }
-    engine->begun = chunk + 1;
+    engine->reductions_begun = chunk + 1;
     return status;
 }
 
@@ -146,7 +147,7 @@ static uint64_t count_reduced_chunks(const mscclpp_engine_t *engine)
                                ? ended_by_team - engine->earlier_launches
                                : 0; /* earlier operations of the team may still be queued */
 
-    return ended == engine->kernels ? engine->begun : ended;
+    return ended == engine->kernels_launched ? engine->reductions_begun : ended;
 }
 
 /* Returns the smallest value of a word on the board lines of the peers. `own_word` is the word on this rank's line. */
@@ -165,7 +166,7 @@ static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t
 }
 
 /*
- * Asks whether an event has passed. MSCCLPP_OK also if the event has not passed; any other status is an error of the
+ * Finds whether an event has passed. Returns MSCCLPP_OK also if it has not passed; any other status is an error of the
  * work before it.
  */
 static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_event_t *event, bool *has_passed_p)
@@ -227,8 +228,8 @@ static mscclpp_status_t start_ready_work(mscclpp_engine_t *engine)
     if (mscclpp_board_load(&own_line->engine.reduced) != engine->earlier_chunks + reduced) {
         mscclpp_board_store(&own_line->engine.reduced, engine->earlier_chunks + reduced);
     }
-    if (status == MSCCLPP_OK && engine->begun < chunks &&
-        smallest_of_peers(engine, &own_line->engine.sent) > engine->earlier_chunks + engine->begun) {
+    if (status == MSCCLPP_OK && engine->reductions_begun < chunks &&
+        smallest_of_peers(engine, &own_line->engine.sent) > engine->earlier_chunks + engine->reductions_begun) {
         status = reduce_next_chunk(engine);
     }
     for (i = 1; i < engine->group->size && status == MSCCLPP_OK; ++i) {
@@ -248,7 +249,7 @@ static mscclpp_status_t start_ready_work(mscclpp_engine_t *engine)
 }
 
 /*
- * Publishes that this rank has delivered all its results, once it has. all_returned_p is valid only if the status is
+ * Publishes that this rank has delivered all its results, once it has. *all_returned_p is valid only if the status is
  * MSCCLPP_OK. Otherwise returns the error of a copy that has failed.
  */
 static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_returned_p)
@@ -402,9 +403,9 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choi
     engine->launch.kernel = choice->kernel;
     engine->launch.nblocks = choice->nblocks;
     engine->launch.nthreads = choice->nthreads;
-    engine->begun = 0;
+    engine->reductions_begun = 0;
     engine->earlier_launches = engine->runner->launches;
-    engine->kernels = 0;
+    engine->kernels_launched = 0;
     /* Mappings are kept until no engine writes there any more, which the end of a launch does not show. */
     mscclpp_runner_keep_mappings(engine->runner, true);
     status = take_streams(engine);

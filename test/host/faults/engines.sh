@@ -7,8 +7,9 @@ plant engine-slots engines "$engine" "$engine" 's/(reduced\) \+ MSCCLPP_DEV_ENGI
 plant engine-sent-early engines "$engine" "$engine" 's/peer->landed \+= has_passed/peer->landed = peer->sent/'
 plant engine-sent-to-one engines "$engine" "$engine" 's/(landed_at_all = peer->landed) < landed_at_all .*/\1;/'
 plant engine-operand-missing engines "$engine" "$engine" 's/(smallest = peer_value) < smallest .*/\1;/'
-plant engine-reduced-early engines "$engine" "$engine" 's/(return) ended == engine->kernels .*/\1 engine->begun;/'
-plant engine-empty-chunks engines "$engine" "$engine" 's/(return) ended == engine->kernels .*/\1 ended;/'
+plant engine-reduced-early engines "$engine" "$engine" \
+    's/(return) ended == engine->kernels_launched .*/\1 engine->reductions_begun;/'
+plant engine-empty-chunks engines "$engine" "$engine" 's/(return) ended == engine->kernels_launched .*/\1 ended;/'
 plant engine-result-early engines "$engine" "$engine" 's/(peer->returned) < reduced/\1 <= reduced/'
 plant engine-returned-early engines "$engine" "$engine" '/status = query_event\(engine, engine->result_copied/d'
 plant engine-end-early engines "$engine" "$engine" \
