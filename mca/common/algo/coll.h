@@ -174,8 +174,9 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
 
 /*
  * Writes the times that the cost model predicts between nodes, as one line without a newline: of packets if `choice` is
- * nodes_packets or nodes_rounds, and of tiles otherwise. Truncates the line to `size` bytes. Returns false, with the
- * line incomplete, if nodes can exchange such tiles in one way only.
+ * nodes_packets or nodes_rounds, and of tiles otherwise. For an exchange in windows the line has no times, and says
+ * only that. Truncates the line to `size` bytes. Returns false, with the line incomplete, if the call goes in tiles,
+ * but not in windows, and only one algorithm with tiles can serve it: then there is nothing to compare.
  */
 bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                           const mscclpp_coll_choice_t *choice, char *text, size_t size);

@@ -1,6 +1,7 @@
 #include "mca/common/algo/coll_between.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "device/lib/nodes_rounds.h"
@@ -158,10 +159,13 @@ static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t 
             best = tiles;
             break;
         }
-        if (can_go(input, coll, tiles) && may_choose(input, tiles) &&
-            estimate_tiles(input, coll, block_bytes, tiles) < min_time) {
-            best = tiles;
-            min_time = estimate_tiles(input, coll, block_bytes, tiles);
+        if (can_go(input, coll, tiles) && may_choose(input, tiles)) {
+            const double time = estimate_tiles(input, coll, block_bytes, tiles);
+
+            if (time < min_time) {
+                best = tiles;
+                min_time = time;
+            }
         }
     }
     if (shape_nodes_tiles(input, coll, block_bytes, best->exchange, choice)) {
@@ -217,21 +221,27 @@ static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_coll_t coll,
 }
 
 /*
- * Returns the radix of the rounds that cost least. Returns 0 if no radix fits or keeps to the bound on how many nodes a
- * rank sends to at a time. Also returns 0 for 16-bit floats that are combined between nodes, because rounds would round
- * partial results on the way.
+ * Returns the radix of the rounds that cost least. Returns 0 if no radix both has room and keeps to nodes_fanout. Also
+ * returns 0 for 16-bit floats that are combined between nodes, because rounds would round partial results on the way.
  */
 static uint32_t best_radix(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes)
 {
     uint32_t best_so_far = 0, radix;
+    double min_time = HUGE_VAL; /* of best_so_far */
 
-    /* Radices above the number of nodes all lead to the same rounds: one of them is tried if no smaller one serves. */
-    for (radix = 2; radix <= MSCCLPP_COLL_RADIX_MAX && !would_round(input, coll); radix *= 2) {
+    if (would_round(input, coll)) {
+        return 0;
+    }
+    for (radix = 2; radix <= MSCCLPP_COLL_RADIX_MAX; radix *= 2) {
+        /* Radices above the number of nodes lead to the same rounds: one of them is tried if no smaller one serves. */
         if (mscclpp_between_keeps_fanout(input, radix - 1) && (best_so_far == 0 || radix <= input->nodes) &&
-            rounds_fit(input, coll, units_of(block_bytes), radix) &&
-            (best_so_far == 0 || estimate_packets(input, coll, block_bytes, radix) <
-                                     estimate_packets(input, coll, block_bytes, best_so_far))) {
-            best_so_far = radix;
+            rounds_fit(input, coll, units_of(block_bytes), radix)) {
+            const double time = estimate_packets(input, coll, block_bytes, radix);
+
+            if (best_so_far == 0 || time < min_time) {
+                best_so_far = radix;
+                min_time = time;
+            }
         }
     }
     return best_so_far;
@@ -247,10 +257,10 @@ static uint64_t scratch_units(const mscclpp_select_input_t *input, mscclpp_coll_
 }
 
 /*
- * Packets serve only blocks of one size, and only if each owner sends little to another node. Otherwise returns false
- * and leaves *choice unchanged. Does so, too, if neither packets straight to all nodes nor any rounds have room and
- * keep to the parameter nodes_fanout. `forced` is the algorithm that a parameter or a rule asks for. If it is not
- * possible, another one with packets serves.
+ * Chooses packets, straight to all nodes or in rounds, and their grid. They serve only blocks of one size, and only if
+ * each owner sends little to another node. Otherwise returns false and leaves *choice unchanged. Does so, too, if
+ * neither packets straight to all nodes nor any rounds have room and keep to nodes_fanout. `forced` is the algorithm
+ * that a parameter or a rule asks for. If it is not possible, another one with packets serves.
  */
 static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                 bool varied, int forced, mscclpp_coll_choice_t *choice)
@@ -293,55 +303,86 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
     return true;
 }
 
+/* A line that is written piece by piece. What does not fit into `size` bytes is cut off. */
+typedef struct {
+    char *text;
+    size_t size;
+    size_t used; /* bytes written so far, without the zero byte; `size` or more: the line is full */
+} line_t;
+
+static void append(line_t *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(line_t *line, const char *format, ...)
+{
+    va_list arguments;
+    int length;
+
+    if (line->used < line->size) {
+        va_start(arguments, format);
+        length = vsnprintf(line->text + line->used, line->size - line->used, format, arguments);
+        va_end(arguments);
+        line->used = length < 0 ? line->size : line->used + (size_t)length;
+    }
+}
+
+/* Appends the estimates of all algorithms with tiles that can serve the call. Returns the number of them. */
+static int list_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, line_t *line)
+{
+    int listed = 0;
+    size_t i;
+
+    for (i = 0; i < TILE_ALGOS; ++i) {
+        if (can_go(input, coll, &tile_algos[i])) {
+            append(line, "%s%s %.1f us", listed++ == 0 ? "" : ", ", mscclpp_coll_algo_name(tile_algos[i].algo),
+                   estimate_tiles(input, coll, block_bytes, &tile_algos[i]) * 1e6);
+        }
+    }
+    return listed;
+}
+
+/*
+ * Appends the estimates of packets straight to all nodes and of rounds of all radices, also of those that have no room
+ * or that nodes_fanout rules out.
+ */
+static void list_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, line_t *line)
+{
+    uint32_t radix;
+
+    append(line, "nodes_packets %.1f us", estimate_packets(input, coll, block_bytes, 0) * 1e6);
+    for (radix = 2; radix <= MSCCLPP_COLL_RADIX_MAX; radix *= 2) {
+        append(line, ", nodes_rounds %.1f us by %u", estimate_packets(input, coll, block_bytes, radix) * 1e6, radix);
+    }
+}
+
 /*
  * Lists the estimates of all algorithms of the family that was chosen: of those with tiles, or of those with packets.
- * For an exchange in windows, which no other algorithm can replace, says only that. Returns false only if tiles have a
- * single algorithm besides, for which there is nothing to compare.
+ * No other algorithm can replace an exchange in windows.
  */
 bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                           const mscclpp_coll_choice_t *choice, char *text, size_t size)
 {
     const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
-    int used = snprintf(text, size, "%s of blocks of %llu bytes over %u nodes: %s; by the cost model ",
-                        mscclpp_coll_name(coll), (unsigned long long)block_bytes, input->nodes,
-                        mscclpp_coll_algo_name(choice->algo));
-    uint32_t radix, ways = 0;
-    size_t i;
+    line_t line = {.text = text, .size = size};
 
+    append(&line, "%s of blocks of %llu bytes over %u nodes: %s", mscclpp_coll_name(coll),
+           (unsigned long long)block_bytes, input->nodes, mscclpp_coll_algo_name(choice->algo));
     if (choice->exchange == MSCCLPP_DEV_NODES_WINDOWS) {
-        (void)snprintf(text, size, "%s of blocks of %llu bytes over %u nodes: %s, in windows of %u nodes",
-                       mscclpp_coll_name(coll), (unsigned long long)block_bytes, input->nodes,
-                       mscclpp_coll_algo_name(choice->algo), MSCCLPP_DEV_COLL_NODES_WINDOW);
+        append(&line, ", in windows of %u nodes", MSCCLPP_DEV_COLL_NODES_WINDOW);
         return true;
     }
-    /* Only one of the two loops has any turns: this one if tiles were chosen, else that for packets. */
-    for (i = 0; i < TILE_ALGOS && choice->kernel == MSCCLPP_KERNEL_COLL_NODES && used >= 0 && (size_t)used < size;
-         ++i) {
-        if (can_go(input, coll, &tile_algos[i])) {
-            used += snprintf(text + used, size - (size_t)used, "%s%s %.1f us", ways++ == 0 ? "" : ", ",
-                             mscclpp_coll_algo_name(tile_algos[i].algo),
-                             estimate_tiles(input, coll, block_bytes, &tile_algos[i]) * 1e6);
-        }
-    }
-    if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && ways == 1) {
+    append(&line, "; by the cost model ");
+    if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES_PACKETS) {
+        list_packets(input, coll, block_bytes, &line);
+    } else if (list_tiles(input, coll, block_bytes, &line) == 1) {
         return false; /* there is nothing to compare */
     }
-    /* Radix 0 means packets that are sent directly to their nodes; other values mean rounds. */
-    for (radix = 0; radix <= MSCCLPP_COLL_RADIX_MAX && choice->kernel != MSCCLPP_KERNEL_COLL_NODES && used >= 0 &&
-                    (size_t)used < size;
-         radix = radix == 0 ? 2 : 2 * radix) {
-        used += snprintf(text + used, size - (size_t)used,
-                         radix == 0 ? "nodes_packets %.1f us" : ", nodes_rounds %.1f us by %u",
-                         estimate_packets(input, coll, block_bytes, radix) * 1e6, radix);
-    }
-    if (used >= 0 && (size_t)used < size) {
-        mscclpp_between_print_figures(input, &figures, text + used, size - (size_t)used);
+    if (line.used < line.size) {
+        mscclpp_between_print_figures(input, &figures, line.text + line.used, line.size - line.used);
     }
     return true;
 }
 
 /*
- * Tiles are used if packets cannot be used. They fit for every message size or for none, so they are looked at first;
+ * Chooses tiles if packets cannot serve. Tiles have room at every message size or at none, so they are tried first;
  * without them, the call is MSCCLPP_ERR_NOT_SUPPORTED even where packets would do. Queued kernels that a graph may
  * repeat cannot renew the flags of packets from other nodes, so they use tiles. So do calls for which an algorithm with
  * tiles is asked for, if it can serve them.
