@@ -55,10 +55,11 @@ static void find_bounds(const void *address, void **base_p, size_t *length_p)
 }
 
 /*
- * Parses "RANK" or "RANK/CALLS", which are decimal digits without a sign; without CALLS, *calls_p is 0. Returns false
- * if the text is neither, or a number is too large. The caller logs the error.
+ * Parses an entry RANK or RANK/CALLS of the list. RANK and CALLS are decimal numbers without a sign. If CALLS is
+ * absent, *calls_p becomes 0. Returns false, and logs nothing, if the text is neither, or a number is too large; both
+ * values are then undefined.
  */
-static bool parse_rank(const char *text, long *rank_p, uint64_t *calls_p)
+static bool parse_entry(const char *text, long *rank_p, uint64_t *calls_p)
 {
     char *end;
 
@@ -96,7 +97,7 @@ void mca_coll_mscclpp_twin_hide_buffers(int rank)
     for (char **text = ranks; text != NULL && *text != NULL; ++text) {
         long listed_rank;
         uint64_t calls;
-        if (!parse_rank(*text, &listed_rank, &calls)) {
+        if (!parse_entry(*text, &listed_rank, &calls)) {
             mscclpp_error(
                 "parameter twin_host_ranks: \"%s\" is not allowed; use RANK or RANK/CALLS, separated by commas", *text);
         } else if (listed_rank == rank) {

@@ -439,7 +439,7 @@ static void drop_messages(mca_coll_mscclpp_module_t *module)
     }
     mca_coll_mscclpp_oob_lock(oob);
     (void)mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY);
-    mca_coll_mscclpp_oob_drop_before(oob, MCA_COLL_MSCCLPP_OOB_WAITS, module->current_call);
+    mca_coll_mscclpp_oob_drop_kind_before(oob, MCA_COLL_MSCCLPP_OOB_WAITS, module->current_call);
     pthread_mutex_unlock(&oob->lock);
 }
 

@@ -371,7 +371,7 @@ mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t
     return NULL;
 }
 
-/* Returns true if messages of this kind belong to one all-gather. False for OOB_ABSTAIN, which is kept. */
+/* Returns true if messages of this kind belong to one all-gather and are dropped after it. OOB_ABSTAIN is kept. */
 static bool is_of_gather(uint32_t kind)
 {
     return MCA_COLL_MSCCLPP_OOB_GATHER == kind || MCA_COLL_MSCCLPP_OOB_WHOLE == kind ||
@@ -379,15 +379,23 @@ static bool is_of_gather(uint32_t kind)
            MCA_COLL_MSCCLPP_OOB_AHEAD == kind || MCA_COLL_MSCCLPP_OOB_HURRY == kind;
 }
 
-void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number)
+/*
+ * Returns true if two all-gathers are counted together. Those of each port are counted apart, and so are those of all
+ * ranks and those of a node's ranks. The high bits of a number say which count it belongs to.
+ */
+static bool is_same_series(uint64_t number, uint64_t other_number)
+{
+    return number >> MCA_COLL_MSCCLPP_OOB_PORT_SHIFT == other_number >> MCA_COLL_MSCCLPP_OOB_PORT_SHIFT;
+}
+
+void mca_coll_mscclpp_oob_drop_old_gathers(mca_coll_mscclpp_oob_t *oob, uint64_t number)
 {
     mca_coll_mscclpp_oob_message_t **link = &oob->inbox.first;
 
     while (*link != NULL) {
         const mca_coll_mscclpp_oob_header_t *header = &(*link)->header;
-        /* Ports, all-gathers of all ranks and those of a node are counted apart. The high bits tell them apart. */
-        if (is_of_gather(header->kind) && 0 == (header->number ^ number) >> MCA_COLL_MSCCLPP_OOB_PORT_SHIFT &&
-            header->number + (MCA_COLL_MSCCLPP_OOB_END == header->kind) < number) {
+        const uint64_t oldest_kept = MCA_COLL_MSCCLPP_OOB_END == header->kind ? number - 1 : number;
+        if (is_of_gather(header->kind) && is_same_series(header->number, number) && header->number < oldest_kept) {
             free(queue_unlink(&oob->inbox, link));
         } else {
             link = &(*link)->next;
@@ -395,7 +403,8 @@ void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number)
     }
 }
 
-void mca_coll_mscclpp_oob_drop_before(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind, uint64_t number)
+void mca_coll_mscclpp_oob_drop_kind_before(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
+                                           uint64_t number)
 {
     mca_coll_mscclpp_oob_message_t **link = &oob->inbox.first;
 

@@ -93,7 +93,10 @@ struct mca_coll_mscclpp_oob {
  */
 mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_ensure(mca_coll_mscclpp_module_t *module);
 
-/* Initializes the queues of a zeroed object. Frees them once no other thread can use the object. */
+/*
+ * Initializes the queues of a zeroed object. _queues_free frees their messages; it is called when no other thread can
+ * use the object any more.
+ */
 void mca_coll_mscclpp_oob_queues_init(mca_coll_mscclpp_oob_t *oob);
 void mca_coll_mscclpp_oob_queues_free(mca_coll_mscclpp_oob_t *oob);
 
@@ -129,14 +132,16 @@ void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob);
  * The functions below must be called with the lock held, unless they say otherwise. They never wait.
  */
 
-/* Starts to send a copy of the data to rank `peer`. */
+/*
+ * Starts to send a copy of the data to rank `peer`. `number` and `call` are for the message's header. After an error,
+ * which has been logged, the message is not sent.
+ */
 mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
                                            uint64_t number, uint64_t call, const void *data, size_t length);
 
 /*
- * Starts to send a copy of the data to `count` ranks, except this one. `members` lists the ranks; NULL: all ranks of
- * the communicator. If there is no memory for all messages, sends none. If Open MPI cannot send one, does not send
- * those after it.
+ * The same to `count` ranks, except this one. `members` lists the ranks; NULL: all ranks of the communicator. If there
+ * is no memory for all messages, sends none. If Open MPI cannot send one, does not send those after it.
  */
 mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, const int *members, int count,
                                                  mca_coll_mscclpp_oob_kind_t kind, uint64_t number, uint64_t call,
@@ -159,11 +164,11 @@ mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t
                                                           uint64_t identifier);
 
 /*
- * Frees the messages in the inbox, except OOB_ABSTAIN, that belong to earlier all-gathers of the same port than
- * `number`; an OOB_END of the all-gather before it is kept. If `number` is an all-gather of a node's ranks, only
- * messages of such all-gathers are freed; otherwise only those of all-gathers of all ranks.
+ * Frees the messages in the inbox that belong to all-gathers of this port before `number`. Keeps OOB_ABSTAIN, and
+ * OOB_END of the all-gather right before `number`, because mca_coll_mscclpp_gather_told asks for it. All-gathers of a
+ * node's ranks and those of all ranks are numbered apart: only messages of the same kind of all-gather are freed.
  */
-void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number);
+void mca_coll_mscclpp_oob_drop_old_gathers(mca_coll_mscclpp_oob_t *oob, uint64_t number);
 
 /*
  * Sends a message without data to ranks `members` of the communicator, or to ranks 0 .. count - 1 if `members` is NULL.
@@ -181,12 +186,13 @@ void mca_coll_mscclpp_oob_abstain_among(mca_coll_mscclpp_module_t *module, const
                                         uint64_t number);
 
 /*
- * Returns MSCCLPP_ERR_REVOKED, which is reported once, if the communicator cannot be used any more. Called without the
- * lock.
+ * Returns MSCCLPP_ERR_REVOKED, and logs that the first time, if the communicator cannot be used any more. Otherwise
+ * returns MSCCLPP_OK. Called without the lock.
  */
 mscclpp_status_t mca_coll_mscclpp_oob_check(mca_coll_mscclpp_oob_t *oob);
 
 /* Frees the messages of `kind` in the inbox whose number is below `number`. The caller holds the lock. */
-void mca_coll_mscclpp_oob_drop_before(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind, uint64_t number);
+void mca_coll_mscclpp_oob_drop_kind_before(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
+                                           uint64_t number);
 
 #endif

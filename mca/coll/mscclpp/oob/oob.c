@@ -46,7 +46,7 @@ static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
             gather->sendbuf = gather->recvbuf + (size_t)gather->self * gather->length;
         }
         mca_coll_mscclpp_oob_lock(oob);
-        mca_coll_mscclpp_oob_drop_old(oob, gather->number);
+        mca_coll_mscclpp_oob_drop_old_gathers(oob, gather->number);
         pthread_mutex_unlock(&oob->lock);
         if (gather->ahead != NULL) {
             mca_coll_mscclpp_ahead_begin(gather);
