@@ -12,9 +12,12 @@
  */
 #define APART_BYTES_MIN ((uint64_t)1 << 20)
 
-/* While a rank waits for a slot: nanoseconds between two tries, and the maximum number of tries in one attempt. */
+/*
+ * In one attempt, in which all ranks together try to get slots: nanoseconds between two tries of a rank, and how many
+ * more times it tries at most after the first one.
+ */
 #define RETRY_PAUSE_NS 20000
-#define RETRIES 32
+#define RETRIES_PER_ATTEMPT 32
 
 /*
  * How far each attempt moves a meeting forward in the queue for slots. Random keys go up to 2^32, so after 64 attempts
@@ -52,6 +55,7 @@ static uint64_t queue_key(const mscclpp_group_t *group, uint64_t meeting, uint64
     return (UINT64_C(1) << 63) + draw - attempt * ATTEMPT_BONUS;
 }
 
+/* Lets others run: for RETRY_PAUSE_NS, or in a fiber until it is continued. */
 static void pause_briefly(void)
 {
     const struct timespec pause = {.tv_nsec = RETRY_PAUSE_NS};
@@ -78,9 +82,9 @@ static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t 
 }
 
 /*
- * Returns true if this rank holds the slot or needs none (`candidate` is NULL). If `is_patient` is set, the function
- * repeats the attempt for a short time. The time is short because processes may have admitted different teams, and then
- * one of the teams must give way.
+ * Tries to take the slot. Returns true if this rank now holds it, or needs none (`candidate` is NULL). If `is_patient`,
+ * tries up to RETRIES_PER_ATTEMPT more times, with short pauses. No longer, because processes may have admitted
+ * different teams, and then one of the teams must give way.
  */
 static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_candidate_t *candidate, bool is_patient)
 {
@@ -90,7 +94,7 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
         return true;
     }
     group->has_slot = mscclpp_admission_take_slot(group->admission, candidate);
-    for (i = 0; i < RETRIES && is_patient && !group->has_slot; ++i) {
+    for (i = 0; is_patient && i < RETRIES_PER_ATTEMPT && !group->has_slot; ++i) {
         pause_briefly();
         group->has_slot = mscclpp_admission_take_slot(group->admission, candidate);
     }
@@ -233,7 +237,7 @@ static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, c
     return status;
 }
 
-/* The fiber stays closed if the nodes meet by messages of the embedding runtime, which a thread apart must not call. */
+/* Closes the fiber if the nodes meet by messages of the embedding runtime, which a thread apart must not call. */
 void mscclpp_group_open_fiber(const mscclpp_group_t *group, uint64_t bytes)
 {
     if (group->spans && (group->ctrl == NULL || !mscclpp_ctrl_is_independent(group->ctrl))) {

@@ -419,26 +419,28 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
 static bool read_gpu_addresses(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
     bool is_valid = true;
-    const mscclpp_json_t *list =
+    const mscclpp_json_t *addresses =
         mscclpp_plan_find_optional(reader, root, "gpu_addresses", MSCCLPP_JSON_ARRAY, &is_valid);
     uint32_t rank = 0;
 
-    if (list == NULL) {
+    if (addresses == NULL) {
         return is_valid;
     }
-    if (list->count != plan->rank_count) {
-        return mscclpp_plan_refuse(reader, "limit", "%u \"gpu_addresses\" of %u ranks; each has one", list->count,
-                                   plan->rank_count);
+    if (addresses->count != plan->rank_count) {
+        return mscclpp_plan_refuse(reader, "limit",
+                                   "\"gpu_addresses\" has %u entries for %u ranks; it has to have one for each rank",
+                                   addresses->count, plan->rank_count);
     }
-    if (!mscclpp_plan_allocate(reader, list->count, sizeof(*plan->gpus), &plan->gpus)) {
+    if (!mscclpp_plan_allocate(reader, addresses->count, sizeof(*plan->gpus), &plan->gpus)) {
         return false;
     }
-    for (const mscclpp_json_t *item = list->first; item != NULL; item = item->next, ++rank) {
-        if (item->type != MSCCLPP_JSON_STRING || strlen(item->text) >= MSCCLPP_PLAN_GPU) {
-            return mscclpp_plan_refuse(reader, "type", "\"gpu_addresses\"[%u] has to be a text of at most %d letters",
-                                       rank, MSCCLPP_PLAN_GPU - 1);
+    for (const mscclpp_json_t *address = addresses->first; address != NULL; address = address->next, ++rank) {
+        if (address->type != MSCCLPP_JSON_STRING || strlen(address->text) >= MSCCLPP_PLAN_GPU) {
+            return mscclpp_plan_refuse(reader, "type",
+                                       "\"gpu_addresses\"[%u] has to be a string of at most %d characters", rank,
+                                       MSCCLPP_PLAN_GPU - 1);
         }
-        memcpy(plan->gpus[rank], item->text, strlen(item->text) + 1);
+        memcpy(plan->gpus[rank], address->text, strlen(address->text) + 1);
     }
     return true;
 }

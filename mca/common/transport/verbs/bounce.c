@@ -97,7 +97,7 @@ void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn)
         return;
     }
     mscclpp_verbs_bounce_wait(transport);
-    mscclpp_verbs_bounce_give_up(conn);
+    mscclpp_verbs_abandon_add(conn); /* an unfinished one must not delay other connections */
     free_slots(conn, &conn->bounce->out);
     free_slots(conn, &conn->bounce->in);
     free(conn->bounce);
@@ -361,7 +361,7 @@ static bool start_copy(mscclpp_conn_t *conn, void *to, const void *from, size_t 
  * copied back. No other message of this instance is executed meanwhile.
  *
  * The caller calls this function again in each round until it returns true. If a copy cannot be started, the
- * connection breaks, which also gives up the add.
+ * connection breaks, which also abandons the add.
  */
 static bool step_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
 {

@@ -7,7 +7,7 @@
 
 #define REASON_BYTES 512 /* the most bytes of the reason for a failure, with its terminator */
 
-void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
+void mscclpp_verbs_abandon_add(mscclpp_conn_t *conn)
 {
     /*
      * The last copy of the add may still be in progress. That does no harm: a later add waits until the batch has ended
@@ -29,7 +29,7 @@ void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const cha
         return;
     }
     conn->status = status;
-    mscclpp_verbs_bounce_give_up(conn);
+    mscclpp_verbs_abandon_add(conn);
     if (conn->leaving) {
         return;
     }

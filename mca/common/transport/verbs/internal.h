@@ -296,11 +296,11 @@ bool mscclpp_verbs_bounce_is_clear(const mscclpp_conn_t *conn);
 bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn);
 
 /*
- * verbs/fail.c: gives up the bounced transfers of a connection that has broken or ends, or whose peer has left.
- * Messages received on the connection are no longer executed. An unfinished add of this connection no longer delays
- * adds of other connections.
+ * verbs/fail.c: abandons an unfinished add to bounced memory of a connection that has broken or ends, or whose peer has
+ * left. Messages received on such a connection are no longer executed, so the add would never end, and would delay the
+ * messages of other connections. Does nothing if this connection has no unfinished add.
  */
-void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn);
+void mscclpp_verbs_abandon_add(mscclpp_conn_t *conn);
 
 /* Handles a control message other than good-bye. An unexpected message breaks the connection. */
 void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message);

@@ -38,7 +38,7 @@ static void note_good_bye(mscclpp_conn_t *conn)
 {
     mscclpp_debug("%s: verbs: rank %d has closed its connection", conn->transport->params.label, conn->peer);
     conn->peer_left = true;
-    mscclpp_verbs_bounce_give_up(conn);
+    mscclpp_verbs_abandon_add(conn);
     for (int i = 0; i < conn->qp_count; ++i) {
         mscclpp_verbs_qp_t *qp = conn->qps[i];
         qp->unposted = (mscclpp_verbs_unposted_t){0};
