@@ -74,7 +74,7 @@ int MPIX_Mscclpp_barrier_enqueue(MPI_Comm comm, void *stream)
     call_t call;
     const int code = mpix_queue_or_wait(mpix_describe_barrier(&call, comm), &call, stream);
 
-    return MPIX_CODE_OR_CALL(code, comm, 0, MPI_Barrier(comm));
+    return MPIX_FINISH_OR_CALL_MPI(code, comm, 0, MPI_Barrier(comm));
 }
 
 int MPIX_Mscclpp_bcast_enqueue(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
@@ -83,7 +83,7 @@ int MPIX_Mscclpp_bcast_enqueue(void *buffer, MPI_Count count, MPI_Datatype datat
     call_t call;
     const int code = mpix_queue_or_wait(mpix_describe_bcast(&call, buffer, count, datatype, root, comm), &call, stream);
 
-    return MPIX_CODE_OR_CALL(code, comm, count, MPI_Bcast(buffer, (int)count, datatype, root, comm));
+    return MPIX_FINISH_OR_CALL_MPI(code, comm, count, MPI_Bcast(buffer, (int)count, datatype, root, comm));
 }
 
 int MPIX_Mscclpp_allreduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
@@ -94,7 +94,7 @@ int MPIX_Mscclpp_allreduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count
                                                                 recvbuf, count, NULL, datatype, op, MPIX_NO_ROOT, comm),
                                         &call, stream);
 
-    return MPIX_CODE_OR_CALL(code, comm, count, MPI_Allreduce(sendbuf, recvbuf, (int)count, datatype, op, comm));
+    return MPIX_FINISH_OR_CALL_MPI(code, comm, count, MPI_Allreduce(sendbuf, recvbuf, (int)count, datatype, op, comm));
 }
 
 int MPIX_Mscclpp_reduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
@@ -105,10 +105,11 @@ int MPIX_Mscclpp_reduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count co
                                                                 count, NULL, datatype, op, root, comm),
                                         &call, stream);
 
-    return MPIX_CODE_OR_CALL(code, comm, count, MPI_Reduce(sendbuf, recvbuf, (int)count, datatype, op, root, comm));
+    return MPIX_FINISH_OR_CALL_MPI(code, comm, count,
+                                   MPI_Reduce(sendbuf, recvbuf, (int)count, datatype, op, root, comm));
 }
 
-/* The cast is safe: MPIX_CODE_OR_CALL makes the call only if the count fits into an int. */
+/* The cast is safe: MPIX_FINISH_OR_CALL_MPI makes the call only if the count fits into an int. */
 int MPIX_Mscclpp_reduce_scatter_block_enqueue(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
                                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream)
 {
@@ -118,8 +119,8 @@ int MPIX_Mscclpp_reduce_scatter_block_enqueue(const void *sendbuf, void *recvbuf
                                                    recvcount, NULL, datatype, op, MPIX_NO_ROOT, comm),
                            &call, stream);
 
-    return MPIX_CODE_OR_CALL(code, comm, recvcount,
-                             MPI_Reduce_scatter_block(sendbuf, recvbuf, (int)recvcount, datatype, op, comm));
+    return MPIX_FINISH_OR_CALL_MPI(code, comm, recvcount,
+                                   MPI_Reduce_scatter_block(sendbuf, recvbuf, (int)recvcount, datatype, op, comm));
 }
 
 int MPIX_Mscclpp_reduce_scatter_enqueue(const void *sendbuf, void *recvbuf, const int recvcounts[],
@@ -131,7 +132,7 @@ int MPIX_Mscclpp_reduce_scatter_enqueue(const void *sendbuf, void *recvbuf, cons
                                                    recvcounts, datatype, op, MPIX_NO_ROOT, comm),
                            &call, stream);
 
-    return MPIX_CODE_OR_CALL(code, comm, 0, MPI_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm));
+    return MPIX_FINISH_OR_CALL_MPI(code, comm, 0, MPI_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm));
 }
 
 int MPIX_Mscclpp_scan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
@@ -142,7 +143,7 @@ int MPIX_Mscclpp_scan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count coun
                                                                 count, NULL, datatype, op, MPIX_NO_ROOT, comm),
                                         &call, stream);
 
-    return MPIX_CODE_OR_CALL(code, comm, count, MPI_Scan(sendbuf, recvbuf, (int)count, datatype, op, comm));
+    return MPIX_FINISH_OR_CALL_MPI(code, comm, count, MPI_Scan(sendbuf, recvbuf, (int)count, datatype, op, comm));
 }
 
 int MPIX_Mscclpp_exscan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
@@ -153,7 +154,7 @@ int MPIX_Mscclpp_exscan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count co
                                                                 count, NULL, datatype, op, MPIX_NO_ROOT, comm),
                                         &call, stream);
 
-    return MPIX_CODE_OR_CALL(code, comm, count, MPI_Exscan(sendbuf, recvbuf, (int)count, datatype, op, comm));
+    return MPIX_FINISH_OR_CALL_MPI(code, comm, count, MPI_Exscan(sendbuf, recvbuf, (int)count, datatype, op, comm));
 }
 
 /*
@@ -170,8 +171,9 @@ int MPIX_Mscclpp_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHER, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
 
-    return MPIX_CODE_OR_CALL(code, comm, mpix_largest_count(&call),
-                             MPI_Allgather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
+    return MPIX_FINISH_OR_CALL_MPI(
+        code, comm, mpix_largest_count(&call),
+        MPI_Allgather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
 /* Checks the count of the send side only, because the receive counts already are ints. */
@@ -186,7 +188,7 @@ int MPIX_Mscclpp_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MP
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHERV, &send, &recv, MPIX_NO_ROOT, comm), &call,
         stream);
 
-    return MPIX_CODE_OR_CALL(
+    return MPIX_FINISH_OR_CALL_MPI(
         code, comm, mpix_largest_count(&call),
         MPI_Allgatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm));
 }
@@ -204,7 +206,7 @@ int MPIX_Mscclpp_gather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Da
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHER, &send, &recv, root, comm), &call, stream);
 
-    return MPIX_CODE_OR_CALL(
+    return MPIX_FINISH_OR_CALL_MPI(
         code, comm, mpix_largest_count(&call),
         MPI_Gather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
@@ -220,7 +222,7 @@ int MPIX_Mscclpp_gatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHERV, &send, &recv, root, comm), &call, stream);
 
-    return MPIX_CODE_OR_CALL(
+    return MPIX_FINISH_OR_CALL_MPI(
         code, comm, mpix_largest_count(&call),
         MPI_Gatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm));
 }
@@ -238,7 +240,7 @@ int MPIX_Mscclpp_scatter_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTER, &send, &recv, root, comm), &call, stream);
 
-    return MPIX_CODE_OR_CALL(
+    return MPIX_FINISH_OR_CALL_MPI(
         code, comm, mpix_largest_count(&call),
         MPI_Scatter(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
@@ -254,7 +256,7 @@ int MPIX_Mscclpp_scatterv_enqueue(const void *sendbuf, const int sendcounts[], c
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTERV, &send, &recv, root, comm), &call, stream);
 
-    return MPIX_CODE_OR_CALL(
+    return MPIX_FINISH_OR_CALL_MPI(
         code, comm, mpix_largest_count(&call),
         MPI_Scatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
@@ -269,11 +271,12 @@ int MPIX_Mscclpp_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALL, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
 
-    return MPIX_CODE_OR_CALL(code, comm, mpix_largest_count(&call),
-                             MPI_Alltoall(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
+    return MPIX_FINISH_OR_CALL_MPI(
+        code, comm, mpix_largest_count(&call),
+        MPI_Alltoall(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
-/* Passes 0 to MPIX_CODE_OR_CALL, because all counts already are ints and need no check. */
+/* Passes 0 as the largest count, because all counts already are ints and need no check. */
 int MPIX_Mscclpp_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
                                    MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[],
                                    MPI_Datatype recvtype, MPI_Comm comm, void *stream)
@@ -284,12 +287,12 @@ int MPIX_Mscclpp_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], 
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
 
-    return MPIX_CODE_OR_CALL(
+    return MPIX_FINISH_OR_CALL_MPI(
         code, comm, 0,
         MPI_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm));
 }
 
-/* Uses the type of each block, not a common type of a side. The counts already are ints. */
+/* `type` is a placeholder: each block has its own in `types`. All counts already are ints, hence 0. */
 int MPIX_Mscclpp_alltoallw_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
                                    const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
                                    const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, void *stream)
@@ -302,7 +305,7 @@ int MPIX_Mscclpp_alltoallw_enqueue(const void *sendbuf, const int sendcounts[], 
     const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
 
-    return MPIX_CODE_OR_CALL(
+    return MPIX_FINISH_OR_CALL_MPI(
         code, comm, 0,
         MPI_Alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm));
 }

@@ -22,12 +22,12 @@
 int mpix_queue_or_wait(int describe_code, mca_coll_mscclpp_queue_call_t *call, void *stream);
 
 /*
- * The value is the code of mpix_queue_or_wait or, if that is MPIX_MAKE_PLAIN_CALL, the result of MPI's call `call_`,
- * which is made only then.
- * `count_` is the largest count among the arguments, or 0 if all counts already are ints. If it does not fit into an
- * int, the error MPI_ERR_COUNT is reported instead of making the call, so `call_` may cast its counts to int.
+ * Ends a call whose mpix_queue_or_wait has returned `code_`, and yields its MPI error code. If `code_` is
+ * MPIX_MAKE_PLAIN_CALL, makes MPI's call `call_`, and yields its result; otherwise `code_` is the result, and `call_`
+ * is not evaluated. `count_` is the largest count among the arguments, or 0 if all counts already are ints. If it does
+ * not fit into an int, reports MPI_ERR_COUNT in place of the call, so `call_` may cast its counts to int.
  */
-#define MPIX_CODE_OR_CALL(code_, comm_, count_, call_)                                                                 \
+#define MPIX_FINISH_OR_CALL_MPI(code_, comm_, count_, call_)                                                           \
     ((code_) != MPIX_MAKE_PLAIN_CALL ? (code_) : (count_) > INT_MAX ? mpix_report((comm_), MPI_ERR_COUNT) : (call_))
 
 /* Returns the larger of the two counts of a call. Only counts that MPI reads on this rank are in the call. */

@@ -148,8 +148,9 @@ void mpix_plain_add(request_t *request)
 }
 
 /*
- * Returns 1 if MPI does not use the request's buffers any more: no call of MPI is under way, or MPI cannot tell. A
- * request that has failed may have one, because a kernel's error can come while MPI's call is under way.
+ * Tests whether MPI's call for the request has ended. Returns 1 if it has, if there is none, or if MPI_Test fails: then
+ * there is nothing to wait for. Also a failed request can have a call under way: a kernel may report an error while
+ * MPI's call runs.
  */
 static int has_left_mpi(request_t *request)
 {
@@ -158,7 +159,7 @@ static int has_left_mpi(request_t *request)
     pthread_mutex_lock(&lock);
     if (request->under_way != MPI_REQUEST_NULL &&
         MPI_Test(&request->under_way, &has_ended, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
-        has_ended = 1; /* MPI cannot tell */
+        has_ended = 1;
     }
     pthread_mutex_unlock(&lock);
     return has_ended;
@@ -210,10 +211,11 @@ static int begin_partition(request_t *request)
 }
 
 /*
- * Advances a request as far as possible without waiting: tests whether MPI's call has ended, and begins the next call
- * if its partition is marked. Partitions are carried out one by one, in the order of their numbers, which is the same
- * on all ranks. After an error the request is abandoned. The caller holds the lock, and has checked that the request
- * has not failed, because the marks of an abandoned request would let it continue.
+ * Advances a request as far as possible without waiting. Repeats two steps as long as one is possible: it ends the
+ * partition whose call of MPI has ended, and begins the call of the next one if that is marked. Partitions are carried
+ * out one by one, in the order of their numbers, which is the same on all ranks. After an error the request is
+ * abandoned. The caller holds the lock, and has checked that the request has not failed, because the marks of an
+ * abandoned request would let it continue.
  */
 static void advance_request(request_t *request)
 {
