@@ -102,6 +102,9 @@ cases_bench_neighbors() {
         -n 2 "${neighbors[@]}" --mode library
     run_failing "bench:neighbors:beside NCCL" "^mscclpp_bench: --compare: 'nccl' is not allowed" 30 -n 2 \
         "${neighbors[@]}" --compare nccl
+    run_failing "bench:neighbors:in place" \
+        "^mscclpp_bench: --coll: 'neighbor_[a-z]+' is not allowed; use collectives of all ranks with --in-place" 30 \
+        -n 2 "${neighbors[@]}" --in-place
 }
 
 # Transpositions, which kernels serve from buffer to buffer.

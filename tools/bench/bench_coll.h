@@ -31,7 +31,7 @@ typedef struct {
     bool reduces; /* it combines elements; otherwise it only moves them */
     bool has_root;
     bool has_unequal_blocks; /* their sizes differ by bench_coll_weight */
-    bool in_place;           /* MPI has the collective in place and out of place; else it has one buffer */
+    bool in_place;           /* it has two buffers, and unless is_of_neighbors is set, MPI also has it in place */
     double bus_factor;       /* busbw = algbw * bus_factor * (n - 1) / n; 0: busbw = algbw */
     bool is_of_neighbors;    /* blocks go to and from the two neighbours in a ring of the ranks, not all ranks */
 } bench_coll_t;

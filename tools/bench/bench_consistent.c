@@ -24,8 +24,10 @@ static bool between_fits(const bench_options_t *options)
 }
 
 /*
- * Checks that collectives of neighbours are called through MPI, without a rival, and not only in place: MPI has no such
- * call in place. If both are asked for, or neither, they are measured out of place.
+ * Checks that collectives of neighbours are measured in the modes blocking, nonblocking or persistent, without
+ * --compare, and not with --in-place alone, because MPI has none in place. With --in-place and --out-of-place, or
+ * neither, they are measured out of place. The other modes have no such calls: only bench_mpi.c and bench_requests.c
+ * make them.
  */
 static bool neighbors_fit(const bench_options_t *options, const bench_coll_t *coll)
 {
@@ -38,7 +40,7 @@ static bool neighbors_fit(const bench_options_t *options, const bench_coll_t *co
         return bench_refuse("--compare", bench_compare_name(options->compare), "it with collectives of all ranks");
     }
     if (options->in_place && !options->out_of_place) {
-        return bench_refuse("--in-place", coll->name, "it with collectives of all ranks");
+        return bench_refuse("--coll", coll->name, "collectives of all ranks with --in-place");
     }
     return true;
 }

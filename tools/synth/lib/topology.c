@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Cuts a name that is too long. */
 synth_topology_t *synth_topology_new(const char *name, int ranks)
 {
     synth_topology_t *topology = calloc(1, sizeof(*topology));
@@ -66,11 +65,11 @@ bool synth_topology_add_group(synth_topology_t *topology, const char *name, int 
 {
     synth_group_t *group = &topology->groups[topology->group_count];
 
-    group->links = malloc(sizeof(*links) * (count > 0 ? count : 1));
+    group->links = malloc(sizeof(*links) * (size_t)count);
     if (group->links == NULL) {
         return false;
     }
-    memcpy(group->links, links, sizeof(*links) * count);
+    memcpy(group->links, links, sizeof(*links) * (size_t)count);
     snprintf(group->name, sizeof(group->name), "%s", name);
     group->capacity = capacity;
     group->count = count;

@@ -51,18 +51,19 @@ typedef struct {
 } synth_topology_t;
 
 /*
- * Makes a topology without links, on one node. The caller frees it with synth_topology_free. Returns NULL if memory
- * runs out.
+ * Makes a topology of `ranks` ranks without links, on one node. Cuts the name if it is too long. The caller frees it
+ * with synth_topology_free. Returns NULL if memory runs out.
  */
 synth_topology_t *synth_topology_new(const char *name, int ranks);
 void synth_topology_free(synth_topology_t *topology);
 
-/* Adds a link between two different ranks. If there already is one, adds to its capacity. */
+/* Adds a link from one rank to a different one. If there already is one, adds to its capacity. */
 void synth_topology_add_link(synth_topology_t *topology, int from, int to, int capacity);
 
 /*
- * Adds a group of at least one link; functions that need the rank of a group look at its first link. Callers make sure
- * that there are no more than SYNTH_MAX_GROUPS groups. Returns false if memory runs out.
+ * Adds a group of `count` links, at least 1, and copies `links` and `name`, which is cut if it is too long. Callers
+ * make sure that there are no more than SYNTH_MAX_GROUPS groups. The links of a group may have any ends. Those of a
+ * port all begin or all end at one rank, which is found from the first of them. Returns false if memory runs out.
  */
 bool synth_topology_add_group(synth_topology_t *topology, const char *name, int capacity, const int *links, int count);
 

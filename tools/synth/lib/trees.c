@@ -59,15 +59,17 @@ static int far_end(const packing_t *packing, int link)
 
 /*
  * Returns true if all trees that are not made yet can reach a rank at the same time. Each of them needs a path of its
- * own from its root. If this holds for every rank, the packing can be completed (Edmonds' condition). A maximum flow
- * counts the paths: it begins at an additional vertex, number `ranks`, which has an arc to each root. The capacity of
- * the arc is the number of trees of the root. Also returns false if memory runs out.
+ * own from its root. If trees lead to their roots, the paths are taken backwards (near_end, far_end). If all trees can
+ * reach every rank, the packing can be completed (Edmonds' condition). A maximum flow counts the paths: it begins at an
+ * additional vertex, which has an arc to each root. The capacity of the arc is the number of trees of the root. Also
+ * returns false if memory runs out.
  */
-static bool can_reach(const packing_t *packing, int rank)
+static bool all_trees_reach(const packing_t *packing, int rank)
 {
     const synth_topology_t *topology = packing->topology;
-    int ranks = topology->ranks, trees = 0;
+    const int ranks = topology->ranks, source = ranks; /* source: the additional vertex */
     synth_flow_t *flow = synth_flow_new(ranks + 1, topology->link_count + ranks);
+    int trees = 0;
     bool fits;
 
     if (flow == NULL) {
@@ -77,17 +79,17 @@ static bool can_reach(const packing_t *packing, int rank)
         synth_flow_add_arc(flow, near_end(packing, link), far_end(packing, link), packing->capacity[link]);
     }
     for (int root = 0; root < ranks; ++root) {
-        synth_flow_add_arc(flow, ranks, root, packing->trees_left[root]);
+        synth_flow_add_arc(flow, source, root, packing->trees_left[root]);
         trees += packing->trees_left[root];
     }
-    fits = synth_flow_run(flow, ranks, rank, trees) == trees;
+    fits = synth_flow_run(flow, source, rank, trees) == trees;
     synth_flow_free(flow);
     return fits;
 }
 
 /*
- * Returns the link by which a tree grows next, or -1 if there is none. Takes the link that starts nearest to the root
- * and, if there are several, the one with the largest free capacity.
+ * Returns the link by which a tree grows next, or -1 if there is none. Of the links that are not `refused`, takes the
+ * one whose near end has the smallest depth and, if there are several, the one with the largest free capacity.
  */
 static int next_link(packing_t *packing, const tree_t *tree, const bool *refused)
 {
@@ -108,7 +110,7 @@ static int next_link(packing_t *packing, const tree_t *tree, const bool *refused
 }
 
 /*
- * Extends one tree, whose root is set, to all ranks. Leaves out each link that trees which are not made yet need.
+ * Extends one tree, whose root is set, to all ranks. Leaves out each link that other trees, not made yet, need.
  * Returns false if the tree cannot be completed, or if memory runs out; the whole packing has then failed.
  */
 static bool grow_tree(packing_t *packing, tree_t *tree)
@@ -128,7 +130,7 @@ static bool grow_tree(packing_t *packing, tree_t *tree)
         }
         rank = far_end(packing, link);
         --packing->capacity[link];
-        if (!can_reach(packing, rank)) {
+        if (!all_trees_reach(packing, rank)) {
             ++packing->capacity[link];
             refused[link] = true; /* other trees need this link, and will still need it when this tree is larger */
             continue;
@@ -148,7 +150,7 @@ static bool grow_tree(packing_t *packing, tree_t *tree)
 static bool pack_trees(packing_t *packing, forest_t *forest)
 {
     for (int rank = 0; rank < packing->topology->ranks; ++rank) {
-        if (packing->topology->ranks > 1 && !can_reach(packing, rank)) {
+        if (packing->topology->ranks > 1 && !all_trees_reach(packing, rank)) {
             return false;
         }
     }
@@ -183,8 +185,8 @@ static int greatest_height(const forest_t *forest)
 }
 
 /*
- * Adds the sends of one chunk along one tree, from `first_step` on. The sends lead away from the root, and `height` is
- * then not used. If `adds` is true, they lead towards the root and have all arrived there after `height` steps. Returns
+ * Adds the sends of one chunk along one tree, from `first_step` on. If `adds` is true, they lead towards the root,
+ * where all have arrived after `height` steps. Otherwise they lead away from it, and `height` is not used. Returns
  * false if memory runs out.
  */
 static bool send_along(synth_schedule_t *schedule, const tree_t *tree, int chunk, int first_step, int height, bool adds)
@@ -224,7 +226,7 @@ static bool has_chunks(const synth_trees_t *trees, int rank)
 
 /*
  * Packs the trees of all ranks together. All links have `rounds` times their capacity. `capacity` is working memory
- * with room for all links. Returns false if they do not fit or memory runs out.
+ * with room for all links. Returns false if the trees do not fit or memory runs out.
  */
 static bool pack_links(const synth_topology_t *topology, int rounds, int *capacity, synth_trees_t *trees)
 {
