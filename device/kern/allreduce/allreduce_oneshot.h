@@ -53,7 +53,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_d
  * Sends one unit to all peers. Each rank begins with the rank after it, so that the ranks do not all send to the same
  * one at the same time. A thread that has failed sends nothing.
  *
- * Here and below, `const_ranks` is the number of ranks as a constant, or 0 for any number.
+ * Here and below, `const_ranks` is the number of ranks as a constant, or 0 for any number. `width` is MSCCLPP_DEV_LL16
+ * or MSCCLPP_DEV_LL8. `hot` says that `dtype` and `op` are constants.
  */
 MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
                                          int const_ranks, uint32_t unit, int width, mscclpp_dev_vec_t value)
@@ -77,7 +78,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const msc
 /*
  * Waits for one unit from each peer, and combines the units of all ranks in rank order. `own_value` is this rank's
  * unit. If a wait fails, sets ctx->failed, and the value is arbitrary. A constant number of ranks lets the compiler
- * load all packets before the first check.
+ * load all packets before the first check. If `const_ranks` is 0, the first two loops have no turns, and the last one,
+ * which only then has turns, does their work.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
                                                          int const_ranks, bool hot, int dtype, int op, int width,
@@ -90,7 +92,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx,
     uint32_t rank;
     int i;
 
-    /* All units are loaded before the first wait. This rank's own unit is at its place in rank order. */
+    /*
+     * With a constant number of ranks, all units are polled once before the first wait, so that their loads overlap.
+     * This rank's own unit is at its place in rank order.
+     */
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < const_ranks; ++i) {
         values[i] = own_value;
@@ -108,6 +113,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx,
             mscclpp_dev_acc_add(&acc, hot, dtype, op, values[i]);
         }
     }
+    /* With any number of ranks, each unit is waited for in turn. */
     for (rank = 0; const_ranks == 0 && rank < args->nranks; ++rank) {
         values[0] = own_value;
         if (rank != args->rank) {
@@ -232,8 +238,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Runs the kernel. `hot`: `dtype` and `op` are constants. `width` is MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8. The function
- * for brief messages exists only for the numbers of ranks in MSCCLPP_DEV_RANKS.
+ * Runs the kernel. The number of ranks is a constant if it is in MSCCLPP_DEV_RANKS. Only for these is there code for
+ * brief messages.
  */
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op, int width)
