@@ -308,14 +308,14 @@ static mscclpp_status_t settle_buffer(const mca_coll_mscclpp_stage_buffer_t *buf
  */
 static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool to_device)
 {
-    const mca_coll_mscclpp_stage_pieces_t *list_index = pieces_of(buffer, to_device);
+    const mca_coll_mscclpp_stage_pieces_t *list = pieces_of(buffer, to_device);
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (buffer->memory == NULL) {
         return MSCCLPP_OK;
     }
-    for (size_t index = 0; index < list_index->used && MSCCLPP_OK == status; ++index) {
-        status = copy_piece(buffer, &list_index->pieces[index], to_device);
+    for (size_t index = 0; index < list->used && MSCCLPP_OK == status; ++index) {
+        status = copy_piece(buffer, &list->pieces[index], to_device);
     }
     return status;
 }
