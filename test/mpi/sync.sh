@@ -56,7 +56,7 @@ sync_copies_on_twin() {
                 "${way[@]}" --mca coll_mscclpp_verbose 3 "$bindir/test_sync_copies" "${coll}_$path" 104
         done
         run "sync_copies:${coll}_linger:twin" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on \
-            --mca coll_mscclpp_linger_idle 100000 --mca coll_mscclpp_linger_window 1000000 \
+            --mca coll_mscclpp_linger_idle 1000000 --mca coll_mscclpp_linger_window 1000000 \
             --mca "coll_mscclpp_${coll}_algorithm" packets "$bindir/test_sync_copies" "${coll}_linger" 104
     done
     for path in bcast_packets bcast_engines allgather_zerocopy allgather_packets alltoall_scratch alltoall_engines \
