@@ -101,7 +101,7 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendb
     }
     /* Equal on all ranks, because MPI requires the same operation and the same types of elements from all of them. */
     if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
-        module->unserved = mca_coll_mscclpp_unknown(args.dtype, args.op);
+        module->unserved = mca_coll_mscclpp_why_not_combined(args.dtype, args.op);
         return false;
     }
     if (mca_coll_mscclpp_ensure_team(module, sendbuf, recvbuf, &status)) {
@@ -112,7 +112,7 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendb
             return true;
         }
         if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
-            module->unserved = mca_coll_mscclpp_unknown(args.dtype, args.op);
+            module->unserved = mca_coll_mscclpp_why_not_combined(args.dtype, args.op);
             if (MCA_COLL_MSCCLPP_REASON_NONE == module->unserved) {
                 module->unserved = MCA_COLL_MSCCLPP_REASON_ALGORITHM;
             }
@@ -151,7 +151,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
          * The data of a derived type may lie elsewhere than the pointers. Staging examines where they lie, and passes
          * calls on host memory to the previous component.
          */
-        module->unserved = mca_coll_mscclpp_unknown(mca_coll_mscclpp_dtype(datatype), mca_coll_mscclpp_op(op));
+        module->unserved = mca_coll_mscclpp_why_not_combined(mca_coll_mscclpp_dtype(datatype), mca_coll_mscclpp_op(op));
         return stage_call(module, sendbuf, recvbuf, count, datatype, op);
     }
     on_device = mca_coll_mscclpp_find_device(recvbuf, &allocation) || mca_coll_mscclpp_is_device(sendbuf);
@@ -220,7 +220,7 @@ static bool is_from_application(const mca_coll_mscclpp_module_t *module, const v
 static void note_reason(mca_coll_mscclpp_module_t *module, struct ompi_datatype_t *type, struct ompi_op_t *op)
 {
     module->unserved = !ompi_datatype_is_predefined(type)
-                           ? mca_coll_mscclpp_unknown(mca_coll_mscclpp_dtype(type), mca_coll_mscclpp_op(op))
+                           ? mca_coll_mscclpp_why_not_combined(mca_coll_mscclpp_dtype(type), mca_coll_mscclpp_op(op))
                        : mca_coll_mscclpp_state.config.mixed_buffers ? MCA_COLL_MSCCLPP_REASON_MIXED
                                                                      : MCA_COLL_MSCCLPP_REASON_INTERNAL;
 }
@@ -317,7 +317,7 @@ static int make_lane(mca_coll_mscclpp_module_t *module, const void *sbuf, void *
     if (0 == count || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
         return OMPI_SUCCESS;
     }
-    module->unserved = mca_coll_mscclpp_unknown(mca_coll_mscclpp_dtype(type), mca_coll_mscclpp_op(op));
+    module->unserved = mca_coll_mscclpp_why_not_combined(mca_coll_mscclpp_dtype(type), mca_coll_mscclpp_op(op));
     if (MCA_COLL_MSCCLPP_REASON_NONE != module->unserved) {
         return OMPI_SUCCESS;
     }

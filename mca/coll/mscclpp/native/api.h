@@ -68,9 +68,9 @@ typedef struct {
     MPI_Comm comm;
     void *stream; /* a cudaStream_t, or a queue of the twin */
     /*
-     * 1 if `largest_block` is the largest block of all ranks, in bytes. In other calls of gatherv, scatterv, alltoallv,
-     * alltoallw and neighbourhood collectives, each rank only knows the sizes of its own blocks. The kernels then
-     * determine the largest block.
+     * 1 if all ranks have agreed on `largest_block`, the size of the largest block of all ranks in bytes. In other
+     * calls of gatherv, scatterv, alltoallv, alltoallw and neighbourhood collectives, each rank knows the sizes of its
+     * own blocks only, and the kernels determine the largest block.
      */
     int agreed;
     uint64_t largest_block;
@@ -147,17 +147,18 @@ typedef struct {
                     MPI_Comm comm);
 
     /*
-     * Makes a call that `prepare` has prepared on all ranks faster: kernels of all ranks get access to its buffers, if
-     * they would use it. Collective; does not wait for any rank longer than some seconds. *mapped_p becomes NULL on all
-     * ranks if there is no mapping. The mapping can also be used for calls on parts of these buffers, if each part is
-     * as long as this call and at the same place on all ranks. The buffers must not be freed before `unmap`. Call
-     * `unmap` when no call with the mapping is running; calls in graphs use the mapping as long as the graphs exist.
-     * Returns an MPI error code.
+     * Maps the buffers of a call, so that kernels of all ranks can access them, which makes the call faster. `prepare`
+     * must have prepared the call on all ranks. Collective; does not wait for any rank longer than some seconds.
+     * *mapped_p becomes NULL on all ranks if the buffers are not mapped, as when kernels would not use the mapping.
+     *
+     * The mapping can also be used for calls on parts of these buffers, if each part is as long as this call and at the
+     * same place on all ranks. The buffers must not be freed before `unmap`. Call `unmap` when no call with the mapping
+     * is running; calls in graphs use the mapping as long as the graphs exist. Returns an MPI error code.
      */
     int (*map)(const mca_coll_mscclpp_queue_call_t *call, void **mapped_p);
     void (*unmap)(void *mapped); /* NULL is allowed */
 
-    /* Makes all queued calls of the communicator fail, also those that run. The other ranks are told. Local. */
+    /* Makes all queued calls of the communicator fail, also those that run, and tells the other ranks. Local. */
     void (*fail)(MPI_Comm comm);
 } mca_coll_mscclpp_api_t;
 

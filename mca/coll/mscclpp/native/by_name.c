@@ -5,8 +5,28 @@
 #include "mca/common/task/by_name.h"
 
 /*
- * Makes the team if this is the communicator's first call on device memory, which waits for all ranks. What is refused
- * before the call gets its number is equal on all ranks, so that the numbers stay equal.
+ * Returns the MPI error code of a plan that ended with `status`. Counts a success. An error breaks the communicator,
+ * unless its team can serve further calls.
+ */
+static int end_plan(mca_coll_mscclpp_module_t *module, mscclpp_status_t status)
+{
+    if (MSCCLPP_OK == status) {
+        mca_coll_mscclpp_count_named(module->team);
+        return OMPI_SUCCESS;
+    }
+    if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
+        return MPI_ERR_UNSUPPORTED_OPERATION;
+    }
+    /* The team can serve further calls after a lack of memory for the plan, but not for the copy of a buffer. */
+    if (MSCCLPP_ERR_NO_MEMORY != status || mscclpp_team_broken(module->team)) {
+        module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
+    }
+    return mca_coll_mscclpp_status_to_ompi(status);
+}
+
+/*
+ * All ranks refuse the same calls before they number them, so that the numbers of later calls stay equal. The
+ * communicator's first call on device memory makes the team, and waits for all ranks.
  */
 int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_t count, MPI_Datatype type, MPI_Op op,
                               MPI_Comm comm)
@@ -36,17 +56,5 @@ int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_
         module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
         return mca_coll_mscclpp_status_to_ompi(status);
     }
-    status = mscclpp_by_name(module->team, &args);
-    if (MSCCLPP_OK == status) {
-        mca_coll_mscclpp_count_named(module->team);
-        return OMPI_SUCCESS;
-    }
-    if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
-        return MPI_ERR_UNSUPPORTED_OPERATION;
-    }
-    /* Without memory for the plan, the team serves other calls, unless this rank had none for a copy of a buffer. */
-    if (MSCCLPP_ERR_NO_MEMORY != status || mscclpp_team_broken(module->team)) {
-        module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
-    }
-    return mca_coll_mscclpp_status_to_ompi(status);
+    return end_plan(module, mscclpp_by_name(module->team, &args));
 }

@@ -6,7 +6,7 @@
 
 #include <mpi.h>
 
-/* Runs a plan: run_plan of mca/coll/mscclpp/native/api.h. */
+/* Runs a plan: `run_plan` of mca/coll/mscclpp/native/api.h. */
 int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_t count, MPI_Datatype type, MPI_Op op,
                               MPI_Comm comm);
 

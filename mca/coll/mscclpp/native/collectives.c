@@ -1,7 +1,10 @@
 /*
- * The functions fill_<name>, which describe the arguments of each collective for kernels (define.h). `rank` is this
- * rank. Each function returns false if there is nothing to do. args.count is the size of one block in bytes, or for
- * reductions in elements. Where blocks differ in size, args.varied is set instead, and each block is described.
+ * The functions fill_<name>, which describe the arguments of each collective for kernels (define.h). `call` is the
+ * description, which mca_coll_mscclpp_native_begin has begun, and `rank` is this rank. The other parameters are those
+ * of MPI's function. Each function returns false if there is nothing to do. An error is stored in call->rc (native.h).
+ *
+ * args.count is the size of one block: in elements for reductions, otherwise in bytes. If blocks differ in size,
+ * args.varied is set instead, and each block is described.
  *
  * All ranks decide in the same way whether a call passes the gate. The decision depends only on values that MPI
  * requires to be equal: the amount of data of a block, the type, the operation, the root. If a type has holes on one
@@ -10,7 +13,7 @@
 #include "mca/coll/mscclpp/native/define.h"
 #include "mca/coll/mscclpp/native/gate.h"
 
-/* Returns the address of element `index`. It is computed as an integer, since `buffer` may be MPI_BOTTOM. */
+/* Returns the address of element `index`. The address is computed as an integer, since `buffer` may be MPI_BOTTOM. */
 static char *element_address(const void *buffer, ptrdiff_t index, type_t *type)
 {
     ptrdiff_t lb, extent;
@@ -20,20 +23,19 @@ static char *element_address(const void *buffer, ptrdiff_t index, type_t *type)
 }
 
 /*
- * Describes the input of a call in place: `count` elements in this rank's receive buffer, after `skip` other elements.
- * Call it after the output was described. If the output is packed, the input is packed separately, and for kernels the
+ * Describes the input of a call in place: `count` elements in this rank's receive buffer, from element `first` on. The
+ * output must have been described before. If the output is packed, the input is packed separately, and for kernels the
  * call is not in place.
  */
-static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, type_t *type)
+static void send_in_place(call_t *call, void *rbuf, size_t first, size_t count, type_t *type)
 {
-    call->args.in_place = true;
-    /*
-     * This is not reset below, so that all ranks choose the same algorithm even if only this one has a type with holes.
-     */
+    const bool is_packed = call->args.out_pack_count > 0;
+
+    call->args.in_place = !is_packed;
+    /* All ranks choose the algorithm by this field, which must not depend on the holes in this rank's type. */
     call->args.passed_in_place = true;
-    if (call->args.out_pack_count > 0) {
-        call->args.in_place = false;
-        mca_coll_mscclpp_native_send(call, element_address(rbuf, (ptrdiff_t)skip, type), count, type);
+    if (is_packed) {
+        mca_coll_mscclpp_native_send(call, element_address(rbuf, (ptrdiff_t)first, type), count, type);
     }
     call->buffers[0] = NULL;
 }
@@ -104,7 +106,10 @@ static bool fill_gather(call_t *call, int rank, const void *sbuf, count_t scount
     return 0 != call->args.count;
 }
 
-/* Describes MPI_Scatter. The root's send arguments and the others' receive arguments are significant. */
+/*
+ * Describes MPI_Scatter. The block's size comes from the arguments that are significant to MPI: the root's for sending,
+ * the others' for receiving.
+ */
 static bool fill_scatter(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                          count_t rcount, type_t *rtype, int root)
 {
@@ -127,7 +132,7 @@ static bool fill_scatter(call_t *call, int rank, const void *sbuf, count_t scoun
  * Describes the input of an all-gather in place whose output is packed: this rank's own block, which goes to all ranks
  * and is packed separately.
  */
-static void send_block(call_t *call, const mca_coll_mscclpp_blocks_t *blocks, int rank)
+static void send_own_block(call_t *call, const mca_coll_mscclpp_blocks_t *blocks, int rank)
 {
     const ptrdiff_t displ = mca_coll_mscclpp_displ_at(blocks->displs, rank);
 
@@ -149,7 +154,7 @@ static bool fill_allgatherv(call_t *call, int rank, const void *sbuf, count_t sc
     if (MPI_IN_PLACE != sbuf) {
         mca_coll_mscclpp_native_send_one(call, sbuf, (size_t)scount, stype, MCA_COLL_MSCCLPP_ALL_PEERS);
     } else if (call->args.out_pack_count > 0) {
-        send_block(call, &blocks, rank);
+        send_own_block(call, &blocks, rank);
     } else {
         /* This rank's block goes to all ranks from its place in the output. */
         call->args.in_place = true;
@@ -163,7 +168,8 @@ static bool fill_allgatherv(call_t *call, int rank, const void *sbuf, count_t sc
 
 /*
  * Describes an exchange in which only the sender and the receiver of a block know its size. In place, the blocks that a
- * rank receives replace the blocks that it sends. Always returns true.
+ * rank receives replace the blocks that the rank sends. Always returns true, since no rank can tell that all blocks are
+ * empty.
  */
 static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, const mca_coll_mscclpp_blocks_t *recv)
 {
@@ -175,7 +181,7 @@ static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, c
         mca_coll_mscclpp_native_send_blocks(call, send);
     } else if (call->args.out_pack_count > 0) {
         mca_coll_mscclpp_native_send_blocks(call, recv);
-        call->args.send_runs = NULL; /* the data that this rank sends must be read before they are overwritten */
+        call->args.send_runs = NULL; /* so that all data are packed before received data overwrite them */
         call->buffers[0] = NULL;
     } else {
         call->args.in_place = true;
@@ -211,8 +217,8 @@ static bool fill_alltoallw(call_t *call, int rank, const void *sbuf, counts_t sc
 }
 
 /*
- * Describes MPI_Gatherv. Always returns true: only the root knows all sizes, so no other rank can tell that there is
- * nothing to do.
+ * Describes MPI_Gatherv. In place, the root's own block is not moved. Always returns true: only the root knows all
+ * sizes, so no other rank can tell that there is nothing to do.
  */
 static bool fill_gatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                          counts_t rcounts, displs_t displs, type_t *rtype, int root)
@@ -236,7 +242,10 @@ static bool fill_gatherv(call_t *call, int rank, const void *sbuf, count_t scoun
     return true;
 }
 
-/* Describes MPI_Scatterv. Always returns true, for the reason given at fill_gatherv. */
+/*
+ * Describes MPI_Scatterv. In place, the root's own block is not moved. Always returns true, for the reason given at
+ * fill_gatherv.
+ */
 static bool fill_scatterv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t displs, type_t *stype,
                           void *rbuf, count_t rcount, type_t *rtype, int root)
 {
@@ -258,14 +267,14 @@ static bool fill_scatterv(call_t *call, int rank, const void *sbuf, counts_t sco
 }
 
 /*
- * Describes the type, operation and buffers of a reduction. `rbuf` is NULL if this rank has no receive buffer. If
- * kernels do not know the type or the operation, sets call->unserved, and the call is staged.
+ * Describes the type, operation and buffers of a reduction. `rbuf` is NULL if this rank has no receive buffer. Sets
+ * call->unserved to the reason if kernels do not know the type or the operation; the call is then staged.
  */
 static void fill_reduction(call_t *call, const void *sbuf, void *rbuf, type_t *type, struct ompi_op_t *op)
 {
     call->args.dtype = mca_coll_mscclpp_dtype(type);
     call->args.op = mca_coll_mscclpp_op(op);
-    call->unserved = mca_coll_mscclpp_unknown(call->args.dtype, call->args.op);
+    call->unserved = mca_coll_mscclpp_why_not_combined(call->args.dtype, call->args.op);
     call->args.in_place = MPI_IN_PLACE == sbuf;
     call->args.passed_in_place = call->args.in_place;
     call->args.in = MPI_IN_PLACE == sbuf ? NULL : sbuf;
@@ -287,8 +296,8 @@ static bool fill_reduce(call_t *call, int rank, const void *sbuf, void *rbuf, co
 
 /*
  * Describes a reduction whose result is divided into adjacent blocks: for each rank a block of count_of(counts, rank)
- * elements. A block ends with the data of its last element, without the padding after it. Returns false if all blocks
- * are empty. The call must not be staged, since only types that kernels know have an extent here.
+ * elements. A block ends with the data of its last element, whose padding is left out. Returns false if all blocks
+ * are empty. call->unserved must be NONE, since only types that kernels know have an extent here.
  */
 static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(const void *counts, int peer),
                                 const void *counts)
@@ -317,24 +326,22 @@ static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(con
     return 0 != elements_before;
 }
 
-/*
- * Returns the count of a peer's block. count_of of fill_reduced_blocks, for one count of all blocks; the next function
- * is for a count of each block.
- */
+/* Returns the count that all blocks have. `counts` points to a count_t. A count_of of fill_reduced_blocks. */
 static uint64_t same_count(const void *counts, int peer)
 {
     (void)peer;
     return (uint64_t) * (const count_t *)counts;
 }
 
+/* Returns the count of the peer's block. `counts` points to a counts_t. A count_of of fill_reduced_blocks. */
 static uint64_t count_at(const void *counts, int peer)
 {
     return (uint64_t)mca_coll_mscclpp_count_at(*(const counts_t *)counts, peer);
 }
 
 /*
- * Describes MPI_Reduce_scatter_block: all blocks have the same size. If elements end with padding, the distance of two
- * blocks is larger than this size.
+ * Describes MPI_Reduce_scatter_block, whose blocks all have the same size. Each block is described if elements end with
+ * padding, because the distance between two blocks is then larger than a block.
  */
 static bool fill_reduce_scatter_block(call_t *call, int rank, const void *sbuf, void *rbuf, count_t rcount,
                                       type_t *type, struct ompi_op_t *op)

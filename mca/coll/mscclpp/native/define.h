@@ -25,13 +25,14 @@ typedef struct ompi_datatype_t type_t;
  * device buffers.
  *
  * The result of mca_coll_mscclpp_native_begin is ignored where the communicator is known to have at most
- * MSCCLPP_DEV_MAX_RANKS ranks. That function then allocates no memory and cannot fail.
+ * MSCCLPP_DEV_MAX_RANKS ranks. That function then allocates no memory and cannot fail. MCA_COLL_MSCCLPP_KEEP and
+ * MCA_COLL_MSCCLPP_KEPT write and read the member `passed` of a structure, hence the structures with that member alone.
  *
- * The functions for MPI are call_<name>, start_<name> (nonblocking) and make_<name> (persistent). The other functions:
- *     other_<name>, other_i<name>: serve a call without kernels
+ * The functions for MPI are blocking_<name>, nonblocking_<name> and persistent_<name>. The other functions:
+ *     other_<name>, other_i<name>, other_<name>_init: serve a call without kernels
  *     describe_<name>: describes a queued call, or the starts of a persistent request
- *     later_<name>: serves a nonblocking call when it is its turn
- *     hand_over_<name>: passes such a call to another component
+ *     in_turn_<name>: serves a nonblocking call when its turn comes
+ *     hand_over_<name>: passes a nonblocking call to another component
  */
 #define LIST(...) __VA_ARGS__
 #define NATIVE(name_, id_, params_, args_)                                                                             \
@@ -44,7 +45,7 @@ typedef struct ompi_datatype_t type_t;
         return module->previous.name_(LIST args_, comm, module->previous.name_##_module);                              \
     }                                                                                                                  \
                                                                                                                        \
-    static int call_##name_(LIST params_, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)              \
+    static int blocking_##name_(LIST params_, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)          \
     {                                                                                                                  \
         mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
         call_t call;                                                                                                   \
@@ -62,7 +63,7 @@ typedef struct ompi_datatype_t type_t;
         mca_coll_mscclpp_native_end(&call);                                                                            \
         return rc;                                                                                                     \
     }                                                                                                                  \
-    const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_native_##name_ = call_##name_;                                 \
+    const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_native_##name_ = blocking_##name_;                             \
                                                                                                                        \
     static bool describe_##name_(call_t *call, mca_coll_mscclpp_module_t *module,                                      \
                                  const mca_coll_mscclpp_passed_t *passed)                                              \
@@ -93,7 +94,7 @@ typedef struct ompi_datatype_t type_t;
                               request->module);                                                                        \
     }                                                                                                                  \
                                                                                                                        \
-    static int later_##name_(mca_coll_mscclpp_request_t *request)                                                      \
+    static int in_turn_##name_(mca_coll_mscclpp_request_t *request)                                                    \
     {                                                                                                                  \
         mca_coll_mscclpp_module_t *module = request->module;                                                           \
         call_t call;                                                                                                   \
@@ -108,8 +109,8 @@ typedef struct ompi_datatype_t type_t;
         return rc;                                                                                                     \
     }                                                                                                                  \
                                                                                                                        \
-    static int start_##name_(LIST params_, struct ompi_communicator_t *comm, ompi_request_t **request_p,               \
-                             mca_coll_base_module_t *base)                                                             \
+    static int nonblocking_##name_(LIST params_, struct ompi_communicator_t *comm, ompi_request_t **request_p,         \
+                                   mca_coll_base_module_t *base)                                                       \
     {                                                                                                                  \
         mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
         const bool is_excluded = mca_coll_mscclpp_native_excludes_nonblocking(module);                                 \
@@ -129,7 +130,8 @@ typedef struct ompi_datatype_t type_t;
                 return other_i##name_(LIST args_, comm, request_p, module);                                            \
             }                                                                                                          \
         }                                                                                                              \
-        request = mca_coll_mscclpp_request_new(module, is_excluded ? hand_over_##name_ : later_##name_, !is_excluded); \
+        request =                                                                                                      \
+            mca_coll_mscclpp_request_new(module, is_excluded ? hand_over_##name_ : in_turn_##name_, !is_excluded);     \
         if (request == NULL) {                                                                                         \
             return MPI_ERR_NO_MEM;                                                                                     \
         }                                                                                                              \
@@ -137,8 +139,18 @@ typedef struct ompi_datatype_t type_t;
         return mca_coll_mscclpp_request_submit(request, request_p);                                                    \
     }                                                                                                                  \
                                                                                                                        \
-    static int make_##name_(LIST params_, struct ompi_communicator_t *comm, struct ompi_info_t *info,                  \
-                            ompi_request_t **request_p, mca_coll_base_module_t *base)                                  \
+    static int other_##name_##_init(LIST params_, struct ompi_communicator_t *comm, struct ompi_info_t *info,          \
+                                    ompi_request_t **request_p, mca_coll_mscclpp_module_t *module)                     \
+    {                                                                                                                  \
+        if (mca_coll_mscclpp_state.stage_others) {                                                                     \
+            return mca_coll_mscclpp_stage_##name_##_init(LIST args_, comm, info, request_p, &module->super);           \
+        }                                                                                                              \
+        mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_##name_);                                       \
+        return module->previous.name_##_init(LIST args_, comm, info, request_p, module->previous.name_##_init_module); \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int persistent_##name_(LIST params_, struct ompi_communicator_t *comm, struct ompi_info_t *info,            \
+                                  ompi_request_t **request_p, mca_coll_base_module_t *base)                            \
     {                                                                                                                  \
         mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
         struct {                                                                                                       \
@@ -161,18 +173,13 @@ typedef struct ompi_datatype_t type_t;
             return rc;                                                                                                 \
         }                                                                                                              \
         if (lane == NULL) {                                                                                            \
-            if (mca_coll_mscclpp_state.stage_others) {                                                                 \
-                return mca_coll_mscclpp_stage_##name_##_init(LIST args_, comm, info, request_p, base);                 \
-            }                                                                                                          \
-            mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_##name_);                                   \
-            return module->previous.name_##_init(LIST args_, comm, info, request_p,                                    \
-                                                 module->previous.name_##_init_module);                                \
+            return other_##name_##_init(LIST args_, comm, info, request_p, module);                                    \
         }                                                                                                              \
         MCA_COLL_MSCCLPP_KEEP(&kept, args_);                                                                           \
         return mca_coll_mscclpp_native_make_request(lane, MSCCLPP_COLL_##id_, &kept.passed, describe_##name_,          \
                                                     call.args.largest_block, request_p);                               \
     }                                                                                                                  \
-    const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_native_i##name_ = start_##name_;                            \
-    const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_native_##name_##_init = make_##name_
+    const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_native_i##name_ = nonblocking_##name_;                      \
+    const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_native_##name_##_init = persistent_##name_
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Turns the arguments of a queued call into those that the functions fill_<name> read (define.h), and calls these. So a
- * queued call is described by the same code as a blocking one.
+ * Describes queued calls with the functions fill_<name>, which describe blocking calls, too (define.h). The arguments
+ * of a queued call are first copied to the fields that those functions read.
  */
 #include "mca/coll/mscclpp/native/describe.h"
 
@@ -41,8 +41,8 @@ static const struct {
 };
 
 /*
- * Copies the arguments of a queued call to all fields that the function fill_<name> of any collective reads. Functions
- * with one buffer, count and type find the call's receive side there.
+ * Copies the arguments of a queued call to all fields that the function fill_<name> of any collective reads.
+ * Collectives with only one buffer, one count and one type have them on the receive side of a queued call (api.h).
  */
 static void copy_arguments(const call_t *call, mca_coll_mscclpp_passed_t *passed)
 {
@@ -59,7 +59,7 @@ static void copy_arguments(const call_t *call, mca_coll_mscclpp_passed_t *passed
     if (call->recvcounts != NULL) {
         MCA_COLL_MSCCLPP_COUNTS_OF(passed->rcounts, call->recvcounts);
     }
-    /* Collectives with one list of displacements call it `displs`. */
+    /* A collective with only one list of displacements reads `displs`, whichever side the list belongs to. */
     if (call->sdispls != NULL) {
         MCA_COLL_MSCCLPP_DISPLS_OF(passed->sdispls, call->sdispls);
         MCA_COLL_MSCCLPP_DISPLS_OF(passed->displs, call->sdispls);

@@ -8,15 +8,17 @@
 #include "device/launch/launch.h"
 
 /*
- * Lets all ranks agree on the kind of memory if the parameter mixed_buffers is set (allreduce.c). *on_device_p: first
- * whether this rank passes device memory, then whether any rank does. Waits for all ranks. Returns an MPI error code.
+ * Lets all ranks agree on the kind of memory (allreduce.c): sets *on_device_p to whether any rank passes device memory.
+ * The caller first sets *on_device_p to whether this rank does. Collective, and waits for all ranks. Returns an MPI
+ * error code; after an error *on_device_p is not valid.
  */
 int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *on_device_p);
 
 /*
- * Makes the team if this is the communicator's first call on device buffers (bind.c). That waits for all ranks. Returns
- * true if there is a team to serve the call. Otherwise *status_p is MSCCLPP_OK if the call can be served in another
- * way, or an error. The caller must have looked whether the communicator is broken: no call may go another way then.
+ * Makes the team if this is the communicator's first call on device buffers (bind.c). Making the team waits for all
+ * ranks. Returns true if there is a team to serve the call. Otherwise *status_p is MSCCLPP_OK if the call can be served
+ * in another way, or an error. The caller has checked that the communicator is not broken: on a broken communicator, no
+ * call may be served in another way.
  */
 bool mca_coll_mscclpp_ensure_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                   mscclpp_status_t *status_p);
@@ -28,14 +30,15 @@ bool mca_coll_mscclpp_ensure_team(mca_coll_mscclpp_module_t *module, const void 
 mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                             mca_coll_mscclpp_oob_port_t *port, mscclpp_team_t **team_p);
 
-/* Returns true if a communicator has a module (NULL: none) and calls on it may still make teams. */
+/* Returns true if a module exists (NULL: it does not) and its calls may still make teams. */
 static inline bool mca_coll_mscclpp_may_serve(const mca_coll_mscclpp_module_t *module)
 {
     return module != NULL && mca_coll_mscclpp_state.gpu != NULL && !mca_coll_mscclpp_state.finalizing;
 }
 
-/* Returns why kernels of this device do not combine data of this type with this operation; NONE: they do. */
-static inline mca_coll_mscclpp_reason_t mca_coll_mscclpp_unknown(mscclpp_dtype_t dtype, mscclpp_op_t op)
+/* Returns the reason why kernels of this device cannot combine data of this type with this operation; NONE: they can.
+ */
+static inline mca_coll_mscclpp_reason_t mca_coll_mscclpp_why_not_combined(mscclpp_dtype_t dtype, mscclpp_op_t op)
 {
     if (MSCCLPP_OP_LAST == op) {
         return MCA_COLL_MSCCLPP_REASON_OPERATION;
@@ -45,8 +48,8 @@ static inline mca_coll_mscclpp_reason_t mca_coll_mscclpp_unknown(mscclpp_dtype_t
 }
 
 /*
- * Numbers a blocking call, which runs at once. Relaxed stores are enough: native/mixture.c trusts the number only after
- * it has acquired in_host_call, which is stored later, with release.
+ * Gives the next number to a blocking call, which runs at once. Relaxed stores are enough: native/mixture.c trusts the
+ * number only after an acquire load of in_host_call, which this thread stores later, with release order.
  */
 static inline void mca_coll_mscclpp_number_call(mca_coll_mscclpp_module_t *module)
 {
@@ -56,7 +59,10 @@ static inline void mca_coll_mscclpp_number_call(mca_coll_mscclpp_module_t *modul
     __atomic_store_n(&module->current_call, call, __ATOMIC_RELAXED);
 }
 
-/* Returns the MPI error code for a call on a communicator that an earlier call has broken. Logs this the first time. */
+/*
+ * Returns the MPI error code for a call on a communicator that an earlier call has broken. The first such call is
+ * logged, with `collective` as its name.
+ */
 int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective);
 
 /*

@@ -6,12 +6,20 @@
 #include "mca/coll/mscclpp/ompi/module.h"
 #include "mca/common/team/queue.h"
 
+/* Returns the MPI error code for the errno value that a function of the twin has returned; 0 is success. */
 static int errno_to_mpi(int error)
 {
-    return 0 == error                          ? OMPI_SUCCESS
-           : ENOMEM == error                   ? MPI_ERR_NO_MEM
-           : EINVAL == error || EBUSY == error ? MPI_ERR_ARG
-                                               : MPI_ERR_INTERN;
+    switch (error) {
+    case 0:
+        return OMPI_SUCCESS;
+    case ENOMEM:
+        return MPI_ERR_NO_MEM;
+    case EINVAL:
+    case EBUSY:
+        return MPI_ERR_ARG;
+    default:
+        return MPI_ERR_INTERN;
+    }
 }
 
 int mca_coll_mscclpp_is_twin(void)
@@ -19,7 +27,7 @@ int mca_coll_mscclpp_is_twin(void)
     return mca_coll_mscclpp_state.gpu != NULL && mca_coll_mscclpp_state.gpu->twin;
 }
 
-/* Launches in the stream never run in the thread that makes them (set_apart), as with a stream of a GPU. */
+/* Sets the queue apart: as in a stream of a GPU, work never runs in the thread that queues it. */
 int mca_coll_mscclpp_host_stream_create(void **stream_p)
 {
     mscclpp_dev_twin_queue_t *queue;

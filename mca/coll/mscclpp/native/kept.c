@@ -97,7 +97,7 @@ static int find_sides(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll, pa
     *recv = (side_t){.arrays = arrays_of_recv(coll, passed), .blocks = ompi_comm_size(module->comm)};
     set_read_sides(coll, passed, ompi_comm_rank(module->comm), send, recv);
     if (coll >= MSCCLPP_COLL_NEIGHBORS) {
-        mca_coll_mscclpp_stage_degrees(module->comm, &recv->blocks, &send->blocks);
+        mca_coll_mscclpp_stage_count_edges(module->comm, &recv->blocks, &send->blocks);
         send->edges = module->edges_out;
         recv->edges = module->edges_in;
         return send->edges != NULL && recv->edges != NULL ? OMPI_SUCCESS : MPI_ERR_NO_MEM;

@@ -7,33 +7,43 @@
 
 /*
  * Sets params->job, and params->leader: the lowest rank of the communicator that is on this node and belongs to this
- * rank's job. Open MPI knows the same about its own job on all ranks. Two processes of different jobs may know
- * different things about each other, so for ranks of other jobs the team itself compares machines.
+ * rank's job. All processes of a job know which of them share a node. Two processes of different jobs may know
+ * different things about each other, so the team itself compares the machines of ranks of different jobs.
  */
 static void find_locality(struct ompi_communicator_t *comm, mscclpp_team_params_t *params)
 {
     const ompi_proc_t *self = ompi_proc_local();
+    const int rank = ompi_comm_rank(comm);
 
     params->job = (uint64_t)self->super.proc_name.jobid;
-    params->leader = ompi_comm_rank(comm);
-    for (int i = 0; i < params->leader; ++i) {
-        const ompi_proc_t *peer = ompi_comm_peer_lookup(comm, i);
+    params->leader = rank;
+    for (int lower = 0; lower < rank; ++lower) {
+        const ompi_proc_t *peer = ompi_comm_peer_lookup(comm, lower);
+
         if (peer != NULL && peer->super.proc_name.jobid == self->super.proc_name.jobid &&
             OPAL_PROC_ON_LOCAL_NODE(peer->super.proc_flags)) {
-            params->leader = i;
+            params->leader = lower;
+            return;
         }
     }
 }
 
-/* Returns a digest of the processes of the communicator, in the order of its ranks, equal on all of them. */
+/* The constants of FNV-1a with 64 bits. */
+#define FNV_OFFSET UINT64_C(0xcbf29ce484222325)
+#define FNV_PRIME UINT64_C(0x100000001b3)
+
+/*
+ * Returns a digest of the processes of the communicator, in the order of its ranks. The digest is equal on all ranks.
+ * It is computed as by FNV-1a, but from whole names in place of bytes.
+ */
 static uint64_t digest_members(struct ompi_communicator_t *comm)
 {
-    uint64_t digest = UINT64_C(0xcbf29ce484222325); /* as in FNV-1a, but for whole names */
+    uint64_t digest = FNV_OFFSET;
 
-    for (int i = 0; i < ompi_comm_size(comm); ++i) {
-        const opal_process_name_t name = ompi_group_get_proc_name(comm->c_local_group, i);
+    for (int rank = 0; rank < ompi_comm_size(comm); ++rank) {
+        const opal_process_name_t name = ompi_group_get_proc_name(comm->c_local_group, rank);
 
-        digest = (digest ^ ((uint64_t)name.jobid << 32 | (uint64_t)name.vpid)) * UINT64_C(0x100000001b3);
+        digest = (digest ^ ((uint64_t)name.jobid << 32 | (uint64_t)name.vpid)) * FNV_PRIME;
     }
     return digest;
 }
@@ -45,10 +55,11 @@ static uint64_t digest_members(struct ompi_communicator_t *comm)
 static mscclpp_status_t choose_device(const void *sendbuf, const void *recvbuf, int *device_p)
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
-    const void *buffers[] = {recvbuf, sendbuf};
+    const void *buffers[] = {recvbuf, sendbuf}; /* in the order of preference */
 
     for (int i = 0; i < 2; ++i) {
         mscclpp_mem_info_t info;
+
         if (!mca_coll_mscclpp_is_device(buffers[i])) {
             continue;
         }
@@ -89,11 +100,10 @@ mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, c
         /* This rank can use no device. It takes part in the team's exchange, and -1 tells its peers. */
         params.device = -1;
     }
-    if (OMPI_SUCCESS != mca_coll_mscclpp_state.bind(module) ||
-        OMPI_SUCCESS != mca_coll_mscclpp_oob_create(module, port, &params.oob)) {
+    if (OMPI_SUCCESS != state->bind(module) || OMPI_SUCCESS != mca_coll_mscclpp_oob_create(module, port, &params.oob)) {
         mca_coll_mscclpp_oob_abstain(module, port != NULL ? port->number : 0);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    /* After an error the oob stays: it may have received messages of a further set-up, which other ranks have begun. */
+    /* The oob stays after an error. It may hold messages of a further set-up, which other ranks have begun. */
     return mscclpp_team_create(&params, team_p);
 }

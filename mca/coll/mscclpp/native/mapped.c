@@ -8,7 +8,7 @@
 #include "mca/common/task/task.h"
 #include "mca/common/team/parts.h"
 
-/* Maps the buffers of an all-reduce. *mapped_p stays NULL if kernels would not use the mapping. */
+/* Maps the buffers of an all-reduce. *mapped_p is NULL before, and stays NULL if kernels would not use the mapping. */
 static mscclpp_status_t map_allreduce(mscclpp_team_t *team, const mca_coll_mscclpp_queue_call_t *call,
                                       mscclpp_mapped_t **mapped_p)
 {
@@ -24,19 +24,21 @@ static mscclpp_status_t map_allreduce(mscclpp_team_t *team, const mca_coll_msccl
 }
 
 /*
- * Maps the buffers of a collective other than all-reduce. If this rank has no memory to describe the call, it makes the
- * team fail, because the other ranks would wait for it until their deadline.
+ * Maps the buffers of a collective other than all-reduce. *mapped_p is NULL before, and stays NULL if there is nothing
+ * to map. If this rank has no memory to describe the call, the function makes the team fail: the other ranks would
+ * otherwise wait for this rank until their deadline.
  */
 static mscclpp_status_t map_other(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_queue_call_t *call,
                                   mscclpp_mapped_t **mapped_p)
 {
     mca_coll_mscclpp_native_t native;
+    const bool has_data = mca_coll_mscclpp_queued_describe(module, call, &native);
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (mca_coll_mscclpp_queued_describe(module, call, &native)) {
-        status = OMPI_SUCCESS == native.rc
-                     ? mscclpp_collective_map_buffers(module->queued->team, &native.args, mapped_p)
-                     : mscclpp_team_fail(module->queued->team, MSCCLPP_ERR_NO_MEMORY);
+    if (has_data && OMPI_SUCCESS != native.rc) {
+        status = mscclpp_team_fail(module->queued->team, MSCCLPP_ERR_NO_MEMORY);
+    } else if (has_data) {
+        status = mscclpp_collective_map_buffers(module->queued->team, &native.args, mapped_p);
     }
     mca_coll_mscclpp_native_end(&native);
     return status;
@@ -57,8 +59,11 @@ int mca_coll_mscclpp_map(const mca_coll_mscclpp_queue_call_t *call, void **mappe
         mscclpp_team_broken(module->queued->team)) {
         return OMPI_SUCCESS;
     }
-    status = MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE == call->coll ? map_allreduce(module->queued->team, call, &mapped)
-                                                            : map_other(module, call, &mapped);
+    if (MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE == call->coll) {
+        status = map_allreduce(module->queued->team, call, &mapped);
+    } else {
+        status = map_other(module, call, &mapped);
+    }
     *mapped_p = mapped;
     return MSCCLPP_OK == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
 }

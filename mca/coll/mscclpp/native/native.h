@@ -27,9 +27,9 @@ typedef struct {
 } mca_coll_mscclpp_bounds_t;
 
 /*
- * One call. It is a variable on the caller's stack, or belongs to a persistent request (kept.h). It is not set to 0 as
- * a whole, because the lists are long. Every call for which mca_coll_mscclpp_native_begin succeeded has to be ended. It
- * must not be moved.
+ * The description of one call. It is a variable on the caller's stack, or belongs to a persistent request (kept.h), and
+ * must not be moved, because it points into itself. mca_coll_mscclpp_native_begin does not set all of it to 0, because
+ * the lists are long. Each description that was begun successfully has to be ended.
  */
 typedef struct {
     mscclpp_coll_args_t args;
@@ -39,7 +39,7 @@ typedef struct {
     bool passes_data;                   /* this rank sends or receives data */
     mca_coll_mscclpp_reason_t unserved; /* why no kernel serves the call; equal on all ranks. NONE: not known */
     int rc;                             /* OMPI_SUCCESS, or the error for a call that cannot be described */
-    /* By buffer: the data that may lie in several allocations; all 0: they are in one, wherever that is. */
+    /* [buffer]: where the data are, if they may lie in several allocations; both 0: they are in one allocation. */
     mca_coll_mscclpp_bounds_t bounds[2];
     mscclpp_dev_block_t *send; /* this list and the next three lists are in `built_in` or in `allocated` */
     mscclpp_dev_block_t *recv;
@@ -49,12 +49,12 @@ typedef struct {
     void *allocated;                                     /* memory for longer lists; NULL: `built_in` is large enough */
     mscclpp_coll_pack_t in_packs[MSCCLPP_DEV_MAX_RANKS]; /* data with holes in the send buffer */
     mscclpp_coll_pack_t out_packs[MSCCLPP_DEV_MAX_RANKS]; /* data with holes in the receive buffer */
-    mscclpp_coll_pack_t *more_packs[2]; /* replaces the arrays above if they have too little room; otherwise NULL */
+    mscclpp_coll_pack_t *more_packs[2]; /* replace in_packs and out_packs if these are too short; otherwise NULL */
 } mca_coll_mscclpp_native_t;
 
 /*
  * Describes a call for kernels from its kept arguments, as the blocking function does (define.h). Returns false if
- * there is nothing to do. The caller ends the description in any case.
+ * there is nothing to do. The caller ends the description in either case.
  */
 typedef bool (*mca_coll_mscclpp_describe_fn_t)(mca_coll_mscclpp_native_t *call, mca_coll_mscclpp_module_t *module,
                                                const mca_coll_mscclpp_passed_t *passed);
@@ -114,14 +114,14 @@ void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buf
                                       struct ompi_datatype_t *type, int peer);
 
 /*
- * Removes a buffer whose blocks are all empty from the description, in calls whose blocks differ in size. Its address
- * may be any pointer. The output of a call in place stays.
+ * Removes each buffer whose blocks are all empty from the description of a call whose blocks differ in size. The
+ * application may pass any pointer for such a buffer. The output of a call in place is not removed.
  */
 void mca_coll_mscclpp_native_drop_empty(mca_coll_mscclpp_native_t *call);
 
 /*
- * Returns true if the description is incomplete, or no longer true: a buffer that was in one allocation may now be in
- * several, or the other way around. Nothing else of a description depends on more than the call's arguments.
+ * Returns true if the description is incomplete or no longer correct: a buffer that was in one allocation may now be in
+ * several, or the other way around. Everything else in a description depends only on the call's arguments.
  */
 bool mca_coll_mscclpp_native_is_outdated(const mca_coll_mscclpp_native_t *call);
 
@@ -137,8 +137,8 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
 void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module);
 
 /*
- * Serves a nonblocking call, which already has its number, in the same way. Runs in a fiber. The caller does not call
- * mca_coll_mscclpp_native_leave.
+ * Serves a nonblocking call in the same way, except that the call already has its number, and that the caller does not
+ * call mca_coll_mscclpp_native_leave. Called in a fiber.
  */
 bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p);
 
@@ -152,9 +152,9 @@ static inline bool mca_coll_mscclpp_native_has_team(const mca_coll_mscclpp_modul
 }
 
 /*
- * Numbers a nonblocking call that would pass the gate, and returns true, if the call can be passed to another component
- * at once. No other call of the communicator is in progress, and there is no team. Two conditions must hold: this rank
- * passes host memory; no peer can ask this rank to agree on the kind of memory.
+ * Returns true if a nonblocking call can be passed to another component at once; the call then gets its number. This is
+ * so if this rank passes host memory and no peer can ask this rank to agree on the kind of memory. The caller has
+ * checked that no other call of the communicator is in progress and that there is no team.
  */
 bool mca_coll_mscclpp_native_pass_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call);
 

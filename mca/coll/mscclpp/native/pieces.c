@@ -44,8 +44,8 @@ static int ensure_key(void)
 }
 
 /*
- * Makes a type's list of pieces, which the caller attaches to the type. Returns an MPI error code, which has been
- * logged. *list_p is valid on success only.
+ * Makes a type's list of pieces, which the caller attaches to the type or frees. Returns an MPI error code, which has
+ * been logged. *list_p is valid on success only.
  */
 static int make_list(struct ompi_datatype_t *type, list_t **list_p)
 {
@@ -75,33 +75,43 @@ static int make_list(struct ompi_datatype_t *type, list_t **list_p)
 }
 
 /*
- * The type keeps the list until it is freed, so the caller does not free it. An error leaves the type without a list.
+ * Yields the list of a type, and first makes and attaches it if the type has none. The caller holds the lock. Returns
+ * an error code as mca_coll_mscclpp_pieces_get does. An error leaves the type without a list.
  */
+static int ensure_list(struct ompi_datatype_t *type, list_t **list_p)
+{
+    void *value = NULL;
+    int has_list = 0;
+    int rc = ensure_key();
+
+    if (OMPI_SUCCESS == rc) {
+        rc = ompi_attr_get_c(type->d_keyhash, key, &value, &has_list);
+    }
+    if (OMPI_SUCCESS != rc || has_list) {
+        *list_p = value;
+        return rc;
+    }
+    rc = make_list(type, list_p);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = ompi_attr_set_c(TYPE_ATTR, type, &type->d_keyhash, key, *list_p, false);
+    if (OMPI_SUCCESS != rc) {
+        free(*list_p);
+    }
+    return rc;
+}
+
 int mca_coll_mscclpp_pieces_get(const struct ompi_datatype_t *type, const mscclpp_coll_piece_t **pieces_p,
                                 size_t *count_p)
 {
     struct ompi_datatype_t *owner = (struct ompi_datatype_t *)type; /* only the attributes of the type change */
-    void *value = NULL;
-    int has_list = 0;
     list_t *list;
     int rc;
 
-    mscclpp_fiber_close(); /* only usual threads may call Open MPI, which manages attributes */
+    mscclpp_fiber_close(); /* Open MPI's functions for attributes must not be called in a fiber */
     pthread_mutex_lock(&lock);
-    rc = ensure_key();
-    if (OMPI_SUCCESS == rc) {
-        rc = ompi_attr_get_c(owner->d_keyhash, key, &value, &has_list);
-    }
-    list = value;
-    if (OMPI_SUCCESS == rc && !has_list) {
-        rc = make_list(owner, &list);
-        if (OMPI_SUCCESS == rc) {
-            rc = ompi_attr_set_c(TYPE_ATTR, owner, &owner->d_keyhash, key, list, false);
-            if (OMPI_SUCCESS != rc) {
-                free(list);
-            }
-        }
-    }
+    rc = ensure_list(owner, &list);
     pthread_mutex_unlock(&lock);
     if (OMPI_SUCCESS == rc) {
         *pieces_p = list->piece;

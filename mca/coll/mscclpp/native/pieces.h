@@ -8,8 +8,8 @@
 
 /*
  * Yields the pieces of one element in the order of its type map, which is also the order in which they are packed. The
- * type owns the list, which stays until the type is freed. Returns an MPI error code, or an Open MPI error code of its
- * attributes, which is not logged.
+ * type owns the list, which stays until the type is freed. Thread-safe. Returns an MPI error code, which has been
+ * logged, or an error code of Open MPI's attributes, which has not. After an error the results are not set.
  */
 int mca_coll_mscclpp_pieces_get(const struct ompi_datatype_t *type, const mscclpp_coll_piece_t **pieces_p,
                                 size_t *count_p);

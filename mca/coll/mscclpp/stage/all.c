@@ -27,7 +27,7 @@ static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_
 {
     if (set_buffers(call, sbuf, rbuf)) {
         mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)rcount, rdtype);
-        mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
+        mca_coll_mscclpp_stage_select_block(&call->recv.read, ompi_comm_rank(comm));
     } else {
         mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
     }
@@ -43,7 +43,7 @@ static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp
 {
     if (set_buffers(call, sbuf, rbuf)) {
         mca_coll_mscclpp_stage_vector(&call->recv.read, mca_coll_mscclpp_peer_count(comm), rcounts, displs, rdtype);
-        mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
+        mca_coll_mscclpp_stage_select_block(&call->recv.read, ompi_comm_rank(comm));
     } else {
         mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
     }
@@ -112,7 +112,7 @@ static void describe_allreduce(call_t *call, const void *sbuf, void *rbuf, mca_c
 }
 
 /*
- * Describes MPI_Reduce_scatter_block. On an intercommunicator, a contribution has a block for each rank of its own
+ * Describes MPI_Reduce_scatter_block. On an inter-communicator, a contribution has a block for each rank of its own
  * group: hence ompi_comm_size, and not mca_coll_mscclpp_peer_count.
  */
 static void describe_reduce_scatter_block(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t rcount,
@@ -161,51 +161,52 @@ static void describe_exscan(call_t *call, const void *sbuf, void *rbuf, mca_coll
 STAGE_COLLECTIVE(allgather,
                  (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
                   mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype),
-                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH, STAGE_IS_ALLGATHER);
+                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH, STAGE_VIEW_ALLGATHER);
 
 STAGE_COLLECTIVE(allgatherv,
                  (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
                   mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype),
-                 (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype), STAGE_USE_BOTH, STAGE_IS_ALLGATHER);
+                 (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype), STAGE_USE_BOTH, STAGE_VIEW_ALLGATHER);
 
 STAGE_COLLECTIVE(alltoall,
                  (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
                   mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype),
-                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH, STAGE_IS_ALLTOALL);
+                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH, STAGE_VIEW_ALLTOALL);
 
 STAGE_COLLECTIVE(alltoallv,
                  (const void *sbuf, mca_coll_mscclpp_counts_t scounts, mca_coll_mscclpp_displs_t sdispls,
                   struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                   mca_coll_mscclpp_displs_t rdispls, struct ompi_datatype_t *rdtype),
-                 (sbuf, scounts, sdispls, sdtype, rbuf, rcounts, rdispls, rdtype), STAGE_USE_BOTH, STAGE_IS_ALLTOALL);
+                 (sbuf, scounts, sdispls, sdtype, rbuf, rcounts, rdispls, rdtype), STAGE_USE_BOTH, STAGE_VIEW_ALLTOALL);
 
 STAGE_COLLECTIVE(alltoallw,
                  (const void *sbuf, mca_coll_mscclpp_counts_t scounts, mca_coll_mscclpp_displs_t sdispls,
                   struct ompi_datatype_t *const *sdtypes, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                   mca_coll_mscclpp_displs_t rdispls, struct ompi_datatype_t *const *rdtypes),
-                 (sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes), STAGE_USE_BOTH, STAGE_IS_ALLTOALL);
+                 (sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes), STAGE_USE_BOTH,
+                 STAGE_VIEW_ALLTOALL);
 
 STAGE_COLLECTIVE(allreduce,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION);
+                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE, STAGE_VIEW_REDUCTION);
 
 STAGE_COLLECTIVE(reduce_scatter_block,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, rcount, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION);
+                 (sbuf, rbuf, rcount, dtype, op), STAGE_USE_REDUCE, STAGE_VIEW_REDUCTION);
 
 STAGE_COLLECTIVE(reduce_scatter,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_counts_t rcounts, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, rcounts, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION_OF_PARTS);
+                 (sbuf, rbuf, rcounts, dtype, op), STAGE_USE_REDUCE, STAGE_VIEW_REDUCTION_OF_PARTS);
 
 STAGE_COLLECTIVE(scan,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION);
+                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE, STAGE_VIEW_REDUCTION);
 
 STAGE_COLLECTIVE(exscan,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION);
+                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE, STAGE_VIEW_REDUCTION);

@@ -16,8 +16,8 @@
 static struct ompi_op_t wrapping_sum;
 
 /*
- * Makes the operation: copies MPI_SUM as it is now, and then replaces the copy's functions for integers of 8 and 16
- * bits by the plain ones. Each type has a function with two buffers and one with three.
+ * Makes the operation: copies MPI_SUM, and replaces the copy's functions for integers of 8 and 16 bits by the plain
+ * ones. Each type has a function with two buffers and a function with three.
  */
 void mca_coll_mscclpp_stage_op_init(void)
 {
@@ -32,7 +32,7 @@ void mca_coll_mscclpp_stage_op_init(void)
     }
 }
 
-struct ompi_op_t *mca_coll_mscclpp_stage_op(struct ompi_op_t *op)
+struct ompi_op_t *mca_coll_mscclpp_stage_replace_op(struct ompi_op_t *op)
 {
     return op == &ompi_mpi_op_sum.op ? &wrapping_sum : op;
 }

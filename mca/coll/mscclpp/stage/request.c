@@ -281,7 +281,7 @@ static int hold_arguments(mca_coll_mscclpp_held_t *held, const mca_coll_mscclpp_
     return rc;
 }
 
-bool mca_coll_mscclpp_stage_holds(const mca_coll_mscclpp_stage_call_t *call)
+bool mca_coll_mscclpp_stage_needs_hold(const mca_coll_mscclpp_stage_call_t *call)
 {
     mca_coll_mscclpp_held_t held;
     bool holds;

@@ -5,16 +5,17 @@ bool mca_coll_mscclpp_stage_segments_read(const struct ompi_datatype_t *type, st
                                           size_t *length_p)
 {
     opal_convertor_t convertor;
-    bool have_all = false;
+    bool has_all = false;
 
     *length_p = 0;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
     if (OPAL_SUCCESS ==
         opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, 1, NULL, 0, &convertor)) {
-        have_all = 1 == opal_convertor_raw(&convertor, segments, used_p, length_p);
+        /* The result is 1 if no segments are left. */
+        has_all = 1 == opal_convertor_raw(&convertor, segments, used_p, length_p);
     }
     OBJ_DESTRUCT(&convertor);
-    return have_all;
+    return has_all;
 }
 
 uint32_t mca_coll_mscclpp_stage_segments_merge(struct iovec *segments, uint32_t used)

@@ -18,9 +18,9 @@
 typedef enum {
     MCA_COLL_MSCCLPP_STAGE_NOTHING, /* no block */
     MCA_COLL_MSCCLPP_STAGE_REGULAR, /* `count` elements in each block, the blocks without gaps */
-    MCA_COLL_MSCCLPP_STAGE_VECTOR,  /* `counts` and `displs` by block, the latter in extents of `type` */
-    MCA_COLL_MSCCLPP_STAGE_TYPES,   /* `counts` and `types` by block, and `displs` in bytes */
-    MCA_COLL_MSCCLPP_STAGE_OFFSETS  /* `counts` and `types` by block, and `offsets` in bytes */
+    MCA_COLL_MSCCLPP_STAGE_VECTOR,  /* [block]: `counts`, and `displs` in extents of `type` */
+    MCA_COLL_MSCCLPP_STAGE_TYPES,   /* [block]: `counts`, `types`, and `displs` in bytes */
+    MCA_COLL_MSCCLPP_STAGE_OFFSETS  /* [block]: `counts`, `types`, and `offsets` in bytes */
 } mca_coll_mscclpp_stage_kind_t;
 
 /*
@@ -32,7 +32,7 @@ typedef struct {
     int first;                          /* index of the first block; `counts` and the other arrays begin at block 0 */
     int blocks;
     size_t count;                     /* elements of each block */
-    mca_coll_mscclpp_counts_t counts; /* elements, by block */
+    mca_coll_mscclpp_counts_t counts; /* [block]: elements */
     union {
         mca_coll_mscclpp_displs_t displs;
         const MPI_Aint *offsets;
@@ -84,9 +84,9 @@ typedef struct {
 
 /*
  * The copies for one argument. All bytes that the collective reads or writes are in low .. high - 1, relative to the
- * buffer's address. The copy back writes exactly the bytes that the collective writes, however fine the layout is. The
- * application may use the bytes between them while the operation is in progress. They may be the interior of a grid
- * whose halo is exchanged, or blocks of another operation. The copy in may include the holes.
+ * buffer's address. The copy back writes exactly the bytes that the collective writes, however fine the layout is,
+ * because the application may use the holes between these bytes while the operation is in progress. A hole may be the
+ * interior of a grid whose halo is exchanged, or a block of another operation. The copy in may include the holes.
  */
 typedef struct {
     ptrdiff_t low;
@@ -135,8 +135,8 @@ typedef struct {
  * Searches for a byte that the collective reads or writes and for which `matches` is true. Returns true, with its
  * address in *address_p, if there is one; otherwise *address_p is arbitrary. If all bytes must be in one allocation,
  * the function tests one byte, or the first and the last byte of a block with holes. It tests more if the bytes may be
- * in several allocations. It tests no more than necessary, because it is also called for calls on host buffers. A type
- * that cannot be described is logged, and counts as one without a match.
+ * in several allocations. It tests no more bytes than necessary, because it also runs for calls on host buffers. A type
+ * that cannot be described is logged, and counts as a type without a match.
  */
 bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argument, bool (*matches)(const void *),
                                  const char **address_p);
@@ -178,9 +178,11 @@ void mca_coll_mscclpp_stage_unreserve(mca_coll_mscclpp_stage_reservation_t *rese
 
 /* ---- op.c ---- */
 
-/* Returns the operation to pass to the previous component in place of `op`. Call stage_op_init first. */
-struct ompi_op_t *mca_coll_mscclpp_stage_op(struct ompi_op_t *op);
+/* Makes the operation that replaces MPI_SUM. Called once, before any call is staged. */
 void mca_coll_mscclpp_stage_op_init(void);
+
+/* Returns the operation to pass to the previous component in place of `op`, which may be `op` itself. */
+struct ompi_op_t *mca_coll_mscclpp_stage_replace_op(struct ompi_op_t *op);
 
 /* ---- stage.c ---- */
 
@@ -209,15 +211,16 @@ int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage);
 int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage);
 
 /*
- * Sets *done_p to whether all copies have ended. If `wait` is true, waits until they have. Returns an MPI error code.
- * After an error no copy is in progress, and *done_p is not set.
+ * Sets *done_p to whether all copies have ended. If `wait` is true, first waits until they have ended. Returns an MPI
+ * error code; after an error no copy is in progress, and *done_p is not set.
  */
 int mca_coll_mscclpp_stage_end_copy_out(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p);
 
 /*
- * These two stage a blocking call. mca_coll_mscclpp_stage_begin prepares the stage, copies in and counts the call.
- * mca_coll_mscclpp_stage_end copies out and waits for that, unless the previous component's `result` is an error, and
- * frees the memory. Both return an MPI error code; after a failure of the first function there is nothing to end.
+ * Begin and end the staging of a blocking call. mca_coll_mscclpp_stage_begin prepares the stage, copies in and counts
+ * the call. `result` is the MPI error code of the previous component. mca_coll_mscclpp_stage_end copies out and waits
+ * for the copy, unless `result` is an error, and frees the memory. Both functions return an MPI error code; after an
+ * error of mca_coll_mscclpp_stage_begin there is nothing to end.
  */
 int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call,
                                  mca_coll_mscclpp_module_t *module);
@@ -256,11 +259,11 @@ OBJ_CLASS_DECLARATION(mca_coll_mscclpp_stage_request_t);
 
 /*
  * Returns true if a persistent request for this call refers to types or an operation that the application may free. MPI
- * allows that as soon as the request is made, but Open MPI's own requests keep no references to them. Returns false,
- * too, if there is no memory to hold them, after an error line: the call goes on unheld, because the other ranks make
- * it.
+ * allows the application to free them as soon as the request is made, but Open MPI's own requests keep no references.
+ * If there is no memory for references, logs an error and returns false: the request is then made without them, because
+ * the other ranks make it, too.
  */
-bool mca_coll_mscclpp_stage_holds(const mca_coll_mscclpp_stage_call_t *call);
+bool mca_coll_mscclpp_stage_needs_hold(const mca_coll_mscclpp_stage_call_t *call);
 
 /*
  * Makes a request and prepares its stage. Copies in, unless the operation is persistent. Returns an MPI error code;
@@ -309,14 +312,14 @@ typedef struct {
 int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function,
                                  const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view);
 
-/* Yields the number of edges to this rank and from it, including edges of absent neighbours (neighbor.c). */
-void mca_coll_mscclpp_stage_degrees(struct ompi_communicator_t *comm, int *in_p, int *out_p);
+/* Yields the numbers of edges into and out of this rank, including edges of absent neighbours (neighbor.c). */
+void mca_coll_mscclpp_stage_count_edges(struct ompi_communicator_t *comm, int *in_p, int *out_p);
 
 /* ---- layouts, for the descriptions of the collectives ---- */
 
 /*
  * Describes `count` elements. This function and the next ones write the layout in place. They run in every call, also
- * on host buffers. There, building a structure and copying it would cost more than all else that this component does
+ * on host buffers, where it would cost more to build and copy a structure than everything else that this component does
  * for the call.
  */
 static inline void mca_coll_mscclpp_stage_elements(mca_coll_mscclpp_stage_layout_t *layout, size_t count,
@@ -364,8 +367,8 @@ static inline void mca_coll_mscclpp_stage_offsets(mca_coll_mscclpp_stage_layout_
     layout->types = types;
 }
 
-/* Leaves only block `index` of a layout. */
-static inline void mca_coll_mscclpp_stage_only(mca_coll_mscclpp_stage_layout_t *layout, int index)
+/* Reduces a layout to its block `index`. */
+static inline void mca_coll_mscclpp_stage_select_block(mca_coll_mscclpp_stage_layout_t *layout, int index)
 {
     layout->first = index;
     layout->blocks = 1;
