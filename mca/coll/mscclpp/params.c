@@ -7,26 +7,26 @@
 
 #include "mca/common/base/log.h"
 
-/* The limits of: parameters; words that one parameter may take; bytes of a word, with its terminating zero. */
-#define PARAMS_MAX 96
-#define CHOICES_MAX 15
-#define CHOICE_LENGTH_MAX 32
+#define PARAMS_MAX 96        /* parameters */
+#define CHOICES_MAX 15       /* words that one parameter may take */
+#define CHOICE_LENGTH_MAX 32 /* bytes of a word, with its terminating zero */
 
 /*
- * Storage of the variables; Open MPI keeps its addresses. Two types are stored in another way than in the
+ * Storage of Open MPI's variables, whose addresses Open MPI keeps. Two types are stored in another way than in the
  * configuration.
  *
- * A string that may take only a few values is an integer in Open MPI, with an enumeration. Its number is in
- * params_choice, and its word in params_word, to which the configuration points.
+ * A string that may take only a few values is an integer in Open MPI, with an enumeration. The integer is in
+ * params_choice, and the word in params_word, to which the configuration points.
  *
- * A decimal number is a string, in params_decimal. If it were a number, Open MPI would accept any text and read "x" as
- * 0, which for a time means that there is no limit.
+ * A decimal number is a string, in params_decimal. If the variable were a number, Open MPI would accept any text and
+ * read "x" as 0, which means for a time that there is no limit.
  */
 static mscclpp_config_t params_native;
 static const char *params_decimal[PARAMS_MAX];
 static int params_choice[PARAMS_MAX];
 static char params_word[PARAMS_MAX][CHOICE_LENGTH_MAX];
 
+/* Returns true for a string that may take only a few values. */
 static bool is_choice(const mscclpp_param_t *param)
 {
     return MSCCLPP_PARAM_STRING == param->type && param->choices != NULL;
@@ -55,8 +55,9 @@ static void write_help(const mscclpp_param_t *param, char *text, size_t size)
 }
 
 /*
- * Makes an enumeration of the words of param->choices, numbered from 0. Returns an Open MPI error code; nothing is
- * logged, and after an error there is nothing to free. There are at most CHOICES_MAX words.
+ * Makes an enumeration of the words of param->choices, numbered from 0. There are at most CHOICES_MAX words. The caller
+ * releases the enumeration. Returns an Open MPI error code; nothing is logged, and after an error there is nothing to
+ * release.
  */
 static int create_enumeration(const mscclpp_param_t *param, mca_base_var_enum_t **enumeration_p)
 {
@@ -83,7 +84,7 @@ static int create_enumeration(const mscclpp_param_t *param, mca_base_var_enum_t 
 }
 
 /* Returns the number of a word in a list such as "a|b|c", counted from 0; -1 if the list does not have it. */
-static int choice_number(const char *choices, const char *word)
+static int find_choice(const char *choices, const char *word)
 {
     size_t length = strlen(word);
 
@@ -97,8 +98,8 @@ static int choice_number(const char *choices, const char *word)
     return -1;
 }
 
-/* Copies word `number` of a list such as "a|b|c", or the last word if there are not so many. */
-static void choice_word(const char *choices, int number, char *word, size_t size)
+/* Copies word `number` of a list such as "a|b|c", or the last word if the list is shorter. `size`: bytes of `word`. */
+static void copy_choice(const char *choices, int number, char *word, size_t size)
 {
     const char *end = strchrnul(choices, '|');
 
@@ -129,7 +130,7 @@ static int register_variable(const mscclpp_param_t *param)
 
     if (is_choice(param)) {
         int *choice = &params_choice[param - mscclpp_params];
-        *choice = choice_number(param->choices, param->default_value);
+        *choice = find_choice(param->choices, param->default_value);
         type = MCA_BASE_VAR_TYPE_INT;
         storage = choice;
         rc = create_enumeration(param, &enumeration);
@@ -141,7 +142,7 @@ static int register_variable(const mscclpp_param_t *param)
         storage = &params_decimal[param - mscclpp_params];
     }
     write_help(param, help, sizeof(help));
-    /* Read-only, because teams and other objects that exist when it is changed would keep the old value. */
+    /* The variable is read-only, because existing objects, such as teams, would keep the old value after a change. */
     rc = mca_base_component_var_register(mca_coll_mscclpp_state.version, param->name, help, type, enumeration, 0, 0,
                                          (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + param->level - 1),
                                          MCA_BASE_VAR_SCOPE_READONLY, storage);
@@ -152,7 +153,7 @@ static int register_variable(const mscclpp_param_t *param)
 }
 
 /* Returns the text that a parameter file gives for a registered variable, or NULL if its value comes from elsewhere. */
-static const char *file_text(int index)
+static const char *find_file_text(int index)
 {
     const mca_base_var_t *variable;
     const mca_base_var_file_value_t *value;
@@ -169,8 +170,8 @@ static const char *file_text(int index)
 }
 
 /*
- * Copies a text, or the word of a choice, into the configuration (take_over_value). Open MPI accepts an empty text for
- * a choice, which mscclpp_config_set reports, and shows any other empty text as NULL.
+ * Copies a text, or the word of a choice, into the configuration; `written` and the result as in take_over_value. Open
+ * MPI accepts an empty text for a choice, which mscclpp_config_set reports, and shows any other empty text as NULL.
  */
 static mscclpp_status_t take_over_string(mscclpp_config_t *config, const mscclpp_param_t *param, const char *written)
 {
@@ -183,7 +184,7 @@ static mscclpp_status_t take_over_string(mscclpp_config_t *config, const mscclpp
     if (written != NULL && '\0' == written[0]) {
         return mscclpp_config_set(config, param, written);
     }
-    choice_word(param->choices, params_choice[param - mscclpp_params], word, CHOICE_LENGTH_MAX);
+    copy_choice(param->choices, params_choice[param - mscclpp_params], word, CHOICE_LENGTH_MAX);
     return mscclpp_config_set(config, param, word);
 }
 
@@ -216,11 +217,11 @@ static mscclpp_status_t take_over_value(mscclpp_config_t *config, const mscclpp_
 }
 
 /*
- * Returns true if the environment has a value for the parameter that is not allowed, which is reported. mpirun puts the
+ * Returns true, after a report, if the environment has a value for the parameter that is not allowed. mpirun puts the
  * values of its command line into the environment. Such a parameter is not registered, so that Open MPI does not read
- * the value: it accepts garbage behind a number, and does not check ranges.
+ * the value: Open MPI accepts garbage behind a number, and does not check ranges.
  */
-static bool environment_is_bad(const mscclpp_param_t *param)
+static bool has_bad_environment(const mscclpp_param_t *param)
 {
     mscclpp_config_t checked;
     const char *value;
@@ -245,21 +246,21 @@ int mca_coll_mscclpp_register_params(void)
         const mscclpp_param_t *param = &mscclpp_params[i];
         int rc;
 
-        if (environment_is_bad(param)) {
+        if (has_bad_environment(param)) {
             continue;
         }
         rc = register_variable(param);
         if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
-            continue; /* a word from a file that is not one of the choices: Open MPI has reported it, and the default
-                         stays */
+            /* Open MPI has reported a word from a file that is not one of the choices. The default stays. */
+            continue;
         }
         if (rc < 0) {
             mscclpp_error("cannot register parameter %s with Open MPI (error %d); component disabled", param->name, rc);
             return OMPI_ERR_NOT_AVAILABLE;
         }
-        if (MSCCLPP_OK != take_over_value(config, param, file_text(rc))) {
+        if (MSCCLPP_OK != take_over_value(config, param, find_file_text(rc))) {
             /*
-             * A bad value from a file: it has been reported, and the default stays. The variable is removed so that
+             * A bad value from a file has been reported, and the default stays. The variable is removed, so that
              * ompi_info does not show a value that is not in force.
              */
             (void)mca_base_var_deregister(rc);

@@ -1,6 +1,7 @@
 /*
- * Progress of teams over several nodes between their calls. With some transports the receiver's CPU has to answer
- * requests. A peer may send one after this rank has left its call, while it waits in another function of MPI.
+ * Progress of teams over several nodes between their calls. With some transports, the receiver's CPU has to answer
+ * requests. A peer may send a request after this rank has left the call, while this rank waits in another function of
+ * MPI.
  */
 #include "mca/coll/mscclpp/component.h"
 

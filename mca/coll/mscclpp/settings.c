@@ -14,7 +14,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/base/settings.h"
 
-/* Sends the settings on rank 0 of the job only. If it cannot, the other ranks keep their own settings. */
+/* Does nothing on ranks other than 0. If rank 0 cannot send its settings, the other ranks keep their own. */
 void mca_coll_mscclpp_publish_settings(void)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
@@ -33,8 +33,8 @@ void mca_coll_mscclpp_publish_settings(void)
 }
 
 /*
- * Returns true for parameters that decide whether there is ever a set-up exchange. That exchange reports differences in
- * all other parameters.
+ * Returns true for a parameter that decides whether there is ever a set-up exchange. That exchange reports differences
+ * in all other parameters.
  */
 static bool decides_setup(const mscclpp_param_t *param)
 {
@@ -54,6 +54,34 @@ static void report_difference(const mscclpp_param_t *param, uint64_t local, uint
 }
 
 /*
+ * Yields the settings that rank 0 has sent. Returns false, after a log, if rank 0 has sent none, or if it has other
+ * parameters than this rank, whose settings are `local`: values can be compared only if both have the same parameters.
+ */
+static bool receive_settings(const mscclpp_settings_t *local, mscclpp_settings_t *rank_0)
+{
+    opal_process_name_t first_process = OPAL_PROC_MY_NAME;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    int rc = OMPI_SUCCESS;
+
+    first_process.vpid = 0;
+    OPAL_MODEX_RECV(rc, mca_coll_mscclpp_state.version, &first_process, &bytes, &size);
+    if (OPAL_SUCCESS != rc || bytes == NULL) {
+        mscclpp_info("rank 0 says nothing of its parameters (Open MPI error %d)", rc);
+        return false;
+    }
+    memset(rank_0, 0, sizeof(*rank_0));
+    memcpy(rank_0, bytes, size < sizeof(*rank_0) ? size : sizeof(*rank_0));
+    free(bytes);
+    if (sizeof(*rank_0) != size || local->names != rank_0->names) {
+        mscclpp_warn("rank %d of this job has other parameters than rank 0, as another version of the component has",
+                     (int)OPAL_PROC_MY_NAME.vpid);
+        return false;
+    }
+    return true;
+}
+
+/*
  * Replaces the settings that must be equal on all ranks by those of rank 0. If rank 0 has sent nothing, or has other
  * parameters, this rank keeps its own.
  *
@@ -63,42 +91,25 @@ static void report_difference(const mscclpp_param_t *param, uint64_t local, uint
 void mca_coll_mscclpp_adopt_settings(void)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
-    opal_process_name_t first_process = OPAL_PROC_MY_NAME;
     mscclpp_settings_t local, rank_0;
-    uint8_t *bytes = NULL;
-    size_t size = 0;
-    int rc = OMPI_SUCCESS;
 
-    if (0 == first_process.vpid || !MCA_COLL_MSCCLPP_HAVE_MODEX) {
-        return;
-    }
-    first_process.vpid = 0;
-    OPAL_MODEX_RECV(rc, state->version, &first_process, &bytes, &size);
-    if (OPAL_SUCCESS != rc || bytes == NULL) {
-        mscclpp_info("rank 0 says nothing of its parameters (Open MPI error %d)", rc);
+    if (0 == OPAL_PROC_MY_NAME.vpid || !MCA_COLL_MSCCLPP_HAVE_MODEX) {
         return;
     }
     mscclpp_settings_read(&state->config, &local);
-    memset(&rank_0, 0, sizeof(rank_0));
-    memcpy(&rank_0, bytes, size < sizeof(rank_0) ? size : sizeof(rank_0));
-    free(bytes);
-    /* The values can be compared only if both processes have the same parameters. */
-    if (sizeof(rank_0) == size && local.names == rank_0.names) {
-        for (int i = 0; i < mscclpp_param_count; ++i) {
-            const mscclpp_param_t *param = &mscclpp_params[i];
+    if (!receive_settings(&local, &rank_0)) {
+        return;
+    }
+    for (int i = 0; i < mscclpp_param_count; ++i) {
+        const mscclpp_param_t *param = &mscclpp_params[i];
 
-            if (!mscclpp_param_is_common(param) || local.values[i] == rank_0.values[i]) {
-                continue;
-            }
-            mscclpp_settings_apply(&state->config, param, rank_0.values[i]);
-            if (decides_setup(param)) {
-                report_difference(param, local.values[i], rank_0.values[i]);
-                /* So that the set-up does not report the difference once more. */
-                mscclpp_settings_apply(&state->own_config, param, rank_0.values[i]);
-            }
+        if (!mscclpp_param_is_common(param) || local.values[i] == rank_0.values[i]) {
+            continue;
         }
-    } else {
-        mscclpp_warn("rank %d of this job has other parameters than rank 0, as another version of the component has",
-                     (int)OPAL_PROC_MY_NAME.vpid);
+        mscclpp_settings_apply(&state->config, param, rank_0.values[i]);
+        if (decides_setup(param)) {
+            report_difference(param, local.values[i], rank_0.values[i]);
+            mscclpp_settings_apply(&state->own_config, param, rank_0.values[i]);
+        }
     }
 }

@@ -3,16 +3,15 @@
 
 #include "mca/common/base/log.h"
 
-/*
- * Whether MPI_COMM_SELF has the attribute, and what to call when it is deleted. Written under the component's lock.
- * attribute_ended no longer changes once the attribute is set.
- */
+/* Whether MPI_COMM_SELF has the attribute. Guarded by the component's lock. */
 static bool has_self_attribute;
-static void (*attribute_ended)(void);
+
+/* The function to call when the attribute of MPI_COMM_SELF is deleted. Does not change while there is the attribute. */
+static void (*call_at_finalize)(void);
 
 /*
- * Calls attribute_ended, without the lock, which it may take. Open MPI deletes the attributes of MPI_COMM_SELF at the
- * start of MPI_Finalize.
+ * Calls call_at_finalize. Open MPI deletes the attributes of MPI_COMM_SELF at the start of MPI_Finalize. The called
+ * function may take the component's lock, which is therefore not held.
  */
 static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
 {
@@ -23,13 +22,13 @@ static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     has_self_attribute = false;
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
-    attribute_ended();
+    call_at_finalize();
     return MPI_SUCCESS;
 }
 
 /*
- * Makes a key for each attribute, which is freed together with it. With a common key, it would never be known when the
- * key can be freed.
+ * Each attribute has a key of its own, which Open MPI frees together with the attribute. A common key could be freed
+ * only after the last attribute, which is never known to be the last.
  */
 int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll_mscclpp_deleted_fn_t deleted,
                                       void *value)
@@ -61,7 +60,7 @@ int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void))
     /* The lock may be held here, because setting a new attribute calls no callback. */
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     if (!has_self_attribute && self->c_local_group != NULL) {
-        attribute_ended = ended;
+        call_at_finalize = ended;
         rc = mca_coll_mscclpp_attribute_attach(self, self_deleted, NULL);
         has_self_attribute = OMPI_SUCCESS == rc;
     }

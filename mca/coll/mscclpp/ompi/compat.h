@@ -146,10 +146,10 @@ typedef const int *mca_coll_mscclpp_displs_t;
 #endif
 
 /*
- * A tag that no other collective component uses at the same time; needed because this component receives from any
- * source. It is the tag reserved for UCC, which no longer uses it by the time this component is asked. In 4.1, that tag
- * does not fit the 24 bits that pml/ucx has for tags, and would be taken for one of those that nonblocking collectives
- * count through. Tags -2 to -9 are free there.
+ * The tag of this component's messages. No other collective component may use the tag at the same time, because this
+ * component receives from any source. The tag is the one reserved for UCC, which no longer uses it by the time this
+ * component is asked. In 4.1, UCC's tag does not fit the 24 bits that pml/ucx has for tags, and would become one of the
+ * tags that nonblocking collectives count through. Tags -2 to -9 are free there.
  */
 #if MCA_COLL_BASE_TAG_UCC >= -0x800000
 #define MCA_COLL_MSCCLPP_TAG MCA_COLL_BASE_TAG_UCC
@@ -157,7 +157,7 @@ typedef const int *mca_coll_mscclpp_displs_t;
 #define MCA_COLL_MSCCLPP_TAG (-5)
 #endif
 
-/* ULFM: true once the communicator can no longer finish a collective. */
+/* The error code and the test for a communicator that ULFM has revoked, so that it can finish no more collectives. */
 #if defined(OPAL_ENABLE_FT_MPI) && OPAL_ENABLE_FT_MPI
 #define MCA_COLL_MSCCLPP_ERR_REVOKED MPI_ERR_REVOKED
 static inline bool mca_coll_mscclpp_comm_revoked(struct ompi_communicator_t *comm)

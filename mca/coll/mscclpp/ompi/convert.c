@@ -3,13 +3,14 @@
 
 #include <float.h>
 
-/* Bits of the significand of an IEEE quadruple, as in LDBL_MANT_DIG. */
+/* The bytes of an IEEE quadruple, and the bits of its significand, as LDBL_MANT_DIG counts them. */
+#define QUADRUPLE_BYTES 16
 #define QUADRUPLE_DIGITS 113
 
 /* The entry for a value in the tables below. Entries that are left out are 0: there is no counterpart. */
 #define ROW(value_) ((unsigned char)((value_) + 1))
 
-/* The type of an integer with this many bytes. */
+/* The types of integers of `size_` bytes. */
 #define SIGNED_OF(size_)                                                                                               \
     (1 == (size_)   ? MSCCLPP_DTYPE_INT8                                                                               \
      : 2 == (size_) ? MSCCLPP_DTYPE_INT16                                                                              \
@@ -47,9 +48,9 @@ static const unsigned char basic_rows[] = {
 };
 
 /*
- * Types by MPI's number, which is looked up first. Two kinds of types need it. Pairs of a value and an index are
- * structures, which have no number by their representation. And Open MPI represents MPI_OFFSET as an unsigned integer,
- * which MPI_Offset is not.
+ * Types by MPI's number, which is looked up first. Two kinds of types need this table. Pairs of a value and an index
+ * are structures, which have no number by their representation. MPI_OFFSET is signed, but Open MPI represents it as an
+ * unsigned integer.
  */
 static const unsigned char mpi_rows[] = {
     [OMPI_DATATYPE_MPI_AINT] = ROW(SIGNED_OF(sizeof(MPI_Aint))),
@@ -81,13 +82,25 @@ static const unsigned char op_rows[] = {
     [OMPI_OP_MAXLOC] = ROW(MSCCLPP_OP_MAXLOC), [OMPI_OP_MINLOC] = ROW(MSCCLPP_OP_MINLOC),
 };
 
-/* Looks up the value of an entry. Returns `none` if the table has no such entry. */
+/* Returns the value of entry `index` of a table with `count` entries; `none` if the table has no such entry. */
 static int look_up(const unsigned char *rows, size_t count, long index, int none)
 {
     return index >= 0 && (size_t)index < count && 0 != rows[index] ? rows[index] - 1 : none;
 }
 
 #define LOOK_UP(rows_, index_, none_) look_up((rows_), sizeof(rows_) / sizeof((rows_)[0]), (long)(index_), (none_))
+
+/*
+ * Returns true if a type of the class MSCCLPP_DTYPE_LONG_DOUBLE is C's long double. A Fortran real of 16 bytes is an
+ * IEEE quadruple, which on some processors is another type than long double.
+ */
+static bool is_long_double(const struct ompi_datatype_t *datatype)
+{
+    const bool is_fortran =
+        OMPI_DATATYPE_FLAG_DATA_FORTRAN == (datatype->super.flags & OMPI_DATATYPE_FLAG_DATA_LANGUAGE);
+
+    return QUADRUPLE_BYTES == sizeof(long double) && (!is_fortran || QUADRUPLE_DIGITS == LDBL_MANT_DIG);
+}
 
 /* Looks up MPI's number of the type first, and then the number of its representation. */
 mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype)
@@ -96,7 +109,7 @@ mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype)
 
     /*
      * A duplicate of a predefined type keeps the numbers of the original, but MPI's predefined operations do not accept
-     * it.
+     * the duplicate.
      */
     if (!ompi_datatype_is_predefined((struct ompi_datatype_t *)datatype)) {
         return MSCCLPP_DTYPE_LAST;
@@ -105,11 +118,7 @@ mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype)
     if (MSCCLPP_DTYPE_LAST == dtype) {
         dtype = LOOK_UP(basic_rows, datatype->super.id, MSCCLPP_DTYPE_LAST);
     }
-    /* A Fortran real of 16 bytes is an IEEE quadruple, which on some processors C's long double is not. */
-    if (MSCCLPP_DTYPE_LONG_DOUBLE == dtype &&
-        (16 != sizeof(long double) ||
-         (OMPI_DATATYPE_FLAG_DATA_FORTRAN == (datatype->super.flags & OMPI_DATATYPE_FLAG_DATA_LANGUAGE) &&
-          QUADRUPLE_DIGITS != LDBL_MANT_DIG))) {
+    if (MSCCLPP_DTYPE_LONG_DOUBLE == dtype && !is_long_double(datatype)) {
         dtype = MSCCLPP_DTYPE_LAST;
     }
     return (mscclpp_dtype_t)dtype;
@@ -126,7 +135,7 @@ mscclpp_op_t mca_coll_mscclpp_op(const struct ompi_op_t *op)
 /* MSCCLPP_IN_PROGRESS and MSCCLPP_ERR_NOT_SUPPORTED are never results of a call; they become MPI_ERR_UNKNOWN. */
 int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status)
 {
-    /* Open MPI returns values above 0 to the application as they are; they must be MPI's error classes. */
+    /* Open MPI returns values above 0 to the application unchanged, so they must be MPI's error classes. */
     switch (status) {
     case MSCCLPP_OK:
         return OMPI_SUCCESS;

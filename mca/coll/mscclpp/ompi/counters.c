@@ -15,8 +15,8 @@
 
 /*
  * Who served a call. A blocking, nonblocking or persistent call on the device counts once, as BY_KERNELS or BY_ENGINES.
- * One BY_KERNELS may count as RUNG or BY_PLANS in addition. A queued call counts only as BY_PLANS, and only if a plan
- * serves it.
+ * A call BY_KERNELS may count as RUNG or BY_PLANS in addition. A queued call counts only as BY_PLANS, and only if a
+ * plan serves the call.
  */
 typedef enum { BY_KERNELS, BY_ENGINES, BY_PLANS, RUNG, STAGED, PASSED, WAYS } way_t;
 
@@ -110,7 +110,7 @@ static int read_plan(const struct mca_base_pvar_t *variable, void *value, void *
     return OPAL_SUCCESS;
 }
 
-/* Keeps the name of the plan that served the last call. NULL: none did. */
+/* Keeps the name of the plan that served the last call; NULL: no plan served it. A name that is too long is cut. */
 static void note_plan(const char *name)
 {
     pthread_mutex_lock(&plan_lock);
@@ -120,7 +120,7 @@ static void note_plan(const char *name)
     pthread_mutex_unlock(&plan_lock);
 }
 
-/* Notes that no plan served the last call. Takes the lock only if the last call was served by a plan. */
+/* Notes that no plan served the last call. Takes the lock only if a name is kept. */
 static void forget_plan(void)
 {
     if (OPAL_UNLIKELY(__atomic_load_n(&has_plan, __ATOMIC_RELAXED))) {
@@ -129,9 +129,9 @@ static void forget_plan(void)
 }
 
 /*
- * Makes the sums over all collectives, a counter for each reason of staging, and for each collective a counter for each
- * way in which a call is served. Open MPI copies the names and descriptions, so both buffers can be reused. A counter
- * that cannot be made is left out.
+ * Registers the sums over all collectives, a counter for each reason of staging, and for each collective a counter for
+ * each way in which a call is served. Open MPI copies the names and descriptions, so both buffers can be reused. A
+ * counter that cannot be registered is left out.
  */
 void mca_coll_mscclpp_register_counters(void)
 {
@@ -180,13 +180,18 @@ void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module)
     module->rung = mscclpp_team_lingered(module->team);
 }
 
-/* Counts a call if its algorithm is a plan, whose name is then kept; else notes that no plan served the last call. */
+/*
+ * If the call's algorithm is a plan, counts the call and keeps the plan's name. Otherwise notes that no plan served the
+ * last call.
+ */
 static void count_plan_of(mca_coll_mscclpp_counted_t counted, const char *algorithm)
 {
-    if (0 == strncmp(algorithm, "plan:", strlen("plan:"))) {
+    static const char prefix[] = "plan:";
+
+    if (0 == strncmp(algorithm, prefix, strlen(prefix))) {
         add_to_count(counted, BY_PLANS, 1);
         __atomic_fetch_add(&planned_calls, 1, __ATOMIC_RELAXED);
-        note_plan(algorithm + strlen("plan:"));
+        note_plan(algorithm + strlen(prefix));
     } else {
         forget_plan();
     }
@@ -234,13 +239,20 @@ uint64_t mca_coll_mscclpp_served_calls(void)
     return __atomic_load_n(&served_calls, __ATOMIC_RELAXED);
 }
 
-/* Finds a reason where none was noted: the first property of the communicator that rules kernels out. */
-static mca_coll_mscclpp_reason_t usual_reason(const mca_coll_mscclpp_module_t *module)
+/* Returns the reason of a call for which none was noted: the first property of the communicator that excludes kernels.
+ */
+static mca_coll_mscclpp_reason_t find_reason(const mca_coll_mscclpp_module_t *module)
 {
-    return OMPI_COMM_IS_INTER(module->comm)                       ? MCA_COLL_MSCCLPP_REASON_INTER
-           : ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS ? MCA_COLL_MSCCLPP_REASON_RANKS
-           : mca_coll_mscclpp_state.config.mixed_buffers          ? MCA_COLL_MSCCLPP_REASON_MIXED
-                                                                  : MCA_COLL_MSCCLPP_REASON_OTHER;
+    if (OMPI_COMM_IS_INTER(module->comm)) {
+        return MCA_COLL_MSCCLPP_REASON_INTER;
+    }
+    if (ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
+        return MCA_COLL_MSCCLPP_REASON_RANKS;
+    }
+    if (mca_coll_mscclpp_state.config.mixed_buffers) {
+        return MCA_COLL_MSCCLPP_REASON_MIXED;
+    }
+    return MCA_COLL_MSCCLPP_REASON_OTHER;
 }
 
 mca_coll_mscclpp_reason_t mca_coll_mscclpp_take_reason(mca_coll_mscclpp_module_t *module)
@@ -248,7 +260,7 @@ mca_coll_mscclpp_reason_t mca_coll_mscclpp_take_reason(mca_coll_mscclpp_module_t
     const mca_coll_mscclpp_reason_t reason = module->unserved;
 
     module->unserved = MCA_COLL_MSCCLPP_REASON_NONE;
-    return MCA_COLL_MSCCLPP_REASON_NONE == reason ? usual_reason(module) : reason;
+    return MCA_COLL_MSCCLPP_REASON_NONE == reason ? find_reason(module) : reason;
 }
 
 /*

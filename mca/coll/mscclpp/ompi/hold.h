@@ -21,11 +21,15 @@ typedef struct {
  */
 int mca_coll_mscclpp_hold_begin(mca_coll_mscclpp_held_t *held, size_t types);
 
-/* Hold a type and an operation. NULL and what MPI has predefined, which no application frees, are not held. */
+/*
+ * Hold a type and an operation. NULL is not held, nor are predefined types and operations, which no application frees.
+ * Call mca_coll_mscclpp_hold_type for at most the number of types that was prepared for, and mca_coll_mscclpp_hold_op
+ * at most once.
+ */
 void mca_coll_mscclpp_hold_type(mca_coll_mscclpp_held_t *held, struct ompi_datatype_t *type);
 void mca_coll_mscclpp_hold_op(mca_coll_mscclpp_held_t *held, struct ompi_op_t *op);
 
-/* Drops all references. A type or an operation that the application has freed ends here. */
+/* Drops all references. Open MPI then destroys the types and the operation that the application has freed. */
 void mca_coll_mscclpp_hold_end(mca_coll_mscclpp_held_t *held);
 
 #endif

@@ -205,7 +205,7 @@ typedef struct mca_coll_mscclpp_module_t {
     unsigned undecided_calls;        /* calls, before there was a team, in which some ranks may have passed no data */
     mscclpp_team_t *team;            /* shared, atomic */
     mca_coll_mscclpp_oob_t *oob;     /* state of oob.c, made when first needed; guarded by the component's lock */
-    bool told_waits;                 /* oob/waits.c has sent messages that late ranks throw away later */
+    bool told_waits;                 /* oob/waits.c has sent messages that late ranks will discard */
     uint64_t agreed;                 /* 1 + the last call whose agreement this rank has completed; 0: none */
     bool keeps_comm;                 /* oob/message.c holds a reference to the communicator */
     uint64_t calls;                  /* shared, atomic: number of calls that kernels may serve, on host or device
@@ -286,10 +286,7 @@ static inline int mca_coll_mscclpp_peer_count(struct ompi_communicator_t *comm)
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
 }
 
-/*
- * Takes one turn of a waiting loop: runs Open MPI's progress, or, in a fiber, goes back to the code that runs the
- * fiber.
- */
+/* Takes one turn of a waiting loop: in a fiber, returns to the code that runs the fiber; else runs opal_progress. */
 static inline void mca_coll_mscclpp_progress(void)
 {
     if (!mscclpp_fiber_yield()) {
@@ -298,8 +295,8 @@ static inline void mca_coll_mscclpp_progress(void)
 }
 
 /*
- * These add a module to the list of enabled modules, and remove it (state.c). Removing a module that is not in the list
- * does nothing.
+ * Add a module to the list of enabled modules, and remove it (state.c). Removing a module that is not in the list does
+ * nothing.
  */
 void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_list_remove(mca_coll_mscclpp_module_t *module);
@@ -308,14 +305,15 @@ void mca_coll_mscclpp_list_remove(mca_coll_mscclpp_module_t *module);
 mca_coll_mscclpp_module_t *mca_coll_mscclpp_module_of(const struct ompi_communicator_t *comm);
 
 /*
- * Waits until no other thread reads the module (`watchers`). Readers never wait, so this takes a short time only. The
- * caller must first unlink, under the lock, what readers use: they begin under the lock, so no new one can come.
+ * Waits until no other thread reads the module (`watchers`). Readers never wait, so the function returns soon. The
+ * caller must first unlink, under the lock, the objects that readers use: readers begin under the lock, so no further
+ * reader can find them.
  */
 void mca_coll_mscclpp_wait_for_watchers(const mca_coll_mscclpp_module_t *module);
 
 /*
- * Makes MPI_Comm_free call `deleted` with `value` when it begins (attribute.c). Returns an Open MPI error code, after a
- * log; then `deleted` is never called.
+ * Makes MPI_Comm_free call `deleted` with `value` when it begins (attribute.c). Returns an Open MPI error code. An
+ * error has been logged, and `deleted` is then never called.
  */
 typedef int (*mca_coll_mscclpp_deleted_fn_t)(MPI_Comm comm, int key, void *value, void *context);
 int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll_mscclpp_deleted_fn_t deleted,
@@ -325,7 +323,7 @@ int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll
  * Makes MPI_Finalize call `ended` when it begins. Call this function when MPI_COMM_SELF is created, before anybody else
  * can attach an attribute. Attributes that are attached later are deleted earlier, so their callbacks still find the
  * teams on every rank. Does nothing if a function is attached already, or if there are only sessions, which have no
- * MPI_COMM_SELF. Returns an Open MPI error code, after a log; then the next call tries again.
+ * MPI_COMM_SELF. Returns an Open MPI error code. An error has been logged, and the next call tries again.
  */
 int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void));
 
@@ -343,8 +341,10 @@ typedef enum {
  * _rung, _staged and _passed.
  */
 void mca_coll_mscclpp_register_counters(void);
-void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module); /* restarts counting, because the team may have
-                                                                        served another module before */
+
+/* Begins to count the calls of a new team of the module. The team may have served another module before. */
+void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module);
+
 /*
  * Counts a call that kernels or copy engines served: with the module's team, or with another one. *rung is the number
  * of that team's calls without a launch that have been counted. MSCCLPP_COLL_LAST means all-reduce.
@@ -352,11 +352,15 @@ void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module); /* restarts
 void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll);
 void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
                                       const mscclpp_team_t *team, uint64_t *rung);
-/* Counts a call that was queued in `team`, if a plan serves it. */
+
+/* Counts the last call that was queued in `team`, if a plan serves it. */
 void mca_coll_mscclpp_count_queued(mscclpp_coll_t coll, const mscclpp_team_t *team);
-/* Counts a plan that the program has run by its name. */
+
+/* Counts the plan that the program has last run by its name. */
 void mca_coll_mscclpp_count_named(const mscclpp_team_t *team);
-uint64_t mca_coll_mscclpp_served_calls(void); /* calls of this process that kernels or engines served */
+
+/* Returns the number of calls of this process that kernels or copy engines served. */
+uint64_t mca_coll_mscclpp_served_calls(void);
 
 /*
  * The function that finds out that kernels do not serve a call stores the reason in module->unserved. The call is then
@@ -365,12 +369,15 @@ uint64_t mca_coll_mscclpp_served_calls(void); /* calls of this process that kern
 mca_coll_mscclpp_reason_t mca_coll_mscclpp_take_reason(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted,
                                    mca_coll_mscclpp_reason_t reason);
-/* Writes the reasons of a communicator's staged calls, with the number of calls, into `text`. */
+
+/* Writes the reasons of a communicator's staged calls, with the numbers of calls, into `text` of `size` bytes. */
 void mca_coll_mscclpp_describe_staged(const mca_coll_mscclpp_module_t *module, char *text, size_t size);
+
 /* Counts a call that was left to the previous component, and forgets the reason. */
 void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted);
 
-/* Return the kernels' type or operation (convert.c). MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST: they know none like it. */
+/* Return the type or operation of kernels; MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST: kernels know none like it
+ * (convert.c). */
 mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype);
 mscclpp_op_t mca_coll_mscclpp_op(const struct ompi_op_t *op);
 

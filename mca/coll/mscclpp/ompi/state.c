@@ -6,8 +6,8 @@
 mca_coll_mscclpp_state_t mca_coll_mscclpp_state = {.output = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /*
- * Puts the module at the head of the list. `link` is the address of the pointer to this module, so that it can be
- * removed without a search.
+ * Puts the module at the head of the list. `link` is the address of the pointer to this module, so that the module can
+ * be removed without a search.
  */
 void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module)
 {
@@ -22,8 +22,8 @@ void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * Afterwards no thread can find the module in the list. Threads that found it before may still read it: see
- * mca_coll_mscclpp_wait_for_watchers.
+ * After the removal, no thread can find the module in the list. Threads that have found the module before may still
+ * read it: see mca_coll_mscclpp_wait_for_watchers.
  */
 void mca_coll_mscclpp_list_remove(mca_coll_mscclpp_module_t *module)
 {
@@ -44,7 +44,9 @@ mca_coll_mscclpp_module_t *mca_coll_mscclpp_module_of(const struct ompi_communic
     mca_coll_mscclpp_module_t *module;
 
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
-    for (module = mca_coll_mscclpp_state.modules; module != NULL && module->comm != comm; module = module->next) {
+    module = mca_coll_mscclpp_state.modules;
+    while (module != NULL && module->comm != comm) {
+        module = module->next;
     }
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
     return module;
