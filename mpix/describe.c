@@ -28,7 +28,7 @@ static int begin_call(call_t *call, int coll, int root, MPI_Comm comm)
     if (comm == MPI_COMM_NULL) {
         return mpix_report(comm, MPI_ERR_COMM);
     }
-    /* MPI checks the roots of intercommunicators, because such calls are never queued. */
+    /* MPI checks the roots of inter-communicators, because such calls are never queued. */
     if (MPI_Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter && MPI_Comm_size(comm, &ranks) == MPI_SUCCESS &&
         (root < 0 || root >= ranks)) {
         return mpix_report(comm, MPI_ERR_ROOT);
@@ -91,7 +91,7 @@ int mpix_describe_reduction(call_t *call, int coll, const void *sendbuf, void *r
 /*
  * Determines which arguments MPI reads on this rank. Sets *sends_p to 1 if MPI reads the send side, and *receives_p to
  * 1 if it reads the receive side. MPI does not read a side whose buffer is MPI_IN_PLACE. In a scatter only the root has
- * a send side, and in a gather only the root has a receive side. In an intercommunicator the root has no other side,
+ * a send side, and in a gather only the root has a receive side. In an inter-communicator the root has no other side,
  * and the other ranks of its group have none at all: the blocks are those of the other group.
  */
 static void find_sides(const call_t *call, const mpix_side_t *send, const mpix_side_t *recv, int *sends_p,

@@ -39,7 +39,7 @@ mca_coll_mscclpp_queue_end_t mpix_queue(const call_t *call, int *code_p)
 }
 
 /*
- * Calls on intercommunicators are never passed to the component; MPI serves them. A component of another version is an
+ * Calls on inter-communicators are never passed to the component; MPI serves them. A component of another version is an
  * error, unlike a missing component.
  */
 int mpix_queue_or_wait(int describe_code, call_t *call, void *stream)

@@ -17,13 +17,16 @@
     MPIX_MSCCLPP_PUBLIC void mpix_mscclpp_f_##name_(__VA_ARGS__);                                                      \
     void mpix_mscclpp_f_##name_(__VA_ARGS__)
 
+/* The ways in which Fortran compilers spell the name of a symbol. */
+#define SPELLINGS 4
+
 /*
- * Returns 1 if a buffer is the address of one of these symbols. libmpi contains only one of them, which depends on the
- * Fortran compiler with which it was built.
+ * Returns 1 if a buffer is the address of a symbol, which has one of the names. libmpi contains the symbol under only
+ * one of them, which depends on the Fortran compiler with which libmpi was built.
  */
-static int is_one_of(const void *buffer, const char *const names[4])
+static int is_one_of(const void *buffer, const char *const names[SPELLINGS])
 {
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < SPELLINGS; ++i) {
         const void *address = dlsym(RTLD_DEFAULT, names[i]);
 
         if (address != NULL && address == buffer) {
@@ -36,14 +39,15 @@ static int is_one_of(const void *buffer, const char *const names[4])
 /* Returns a buffer as C passes it: MPI_IN_PLACE and MPI_BOTTOM of Fortran become those of C. */
 static void *c_buffer(const void *buffer)
 {
-    static const char *const in_place[4] = {"mpi_fortran_in_place_", "mpi_fortran_in_place", "mpi_fortran_in_place__",
-                                            "MPI_FORTRAN_IN_PLACE"};
-    static const char *const bottom[4] = {"mpi_fortran_bottom_", "mpi_fortran_bottom", "mpi_fortran_bottom__",
-                                          "MPI_FORTRAN_BOTTOM"};
+    static const char *const in_place[SPELLINGS] = {"mpi_fortran_in_place_", "mpi_fortran_in_place",
+                                                    "mpi_fortran_in_place__", "MPI_FORTRAN_IN_PLACE"};
+    static const char *const bottom[SPELLINGS] = {"mpi_fortran_bottom_", "mpi_fortran_bottom", "mpi_fortran_bottom__",
+                                                  "MPI_FORTRAN_BOTTOM"};
 
-    return is_one_of(buffer, in_place) ? MPI_IN_PLACE
-           : is_one_of(buffer, bottom) ? MPI_BOTTOM
-                                       : (void *)(uintptr_t)buffer;
+    if (is_one_of(buffer, in_place)) {
+        return MPI_IN_PLACE;
+    }
+    return is_one_of(buffer, bottom) ? MPI_BOTTOM : (void *)(uintptr_t)buffer;
 }
 
 /* Stores the code, unless ierror is absent. */
@@ -55,18 +59,19 @@ static void set_ierror(int code, int *ierror)
 }
 
 /*
- * Sets *size to the number of entries of an array argument: one for each rank or, in an intercommunicator, for each
- * rank of the remote group. Returns an MPI error code, which has not been reported; *size is not set after an error.
+ * Sets *blocks_p to the number of entries of an array argument: one for each rank or, in an inter-communicator, for
+ * each rank of the remote group. Returns an MPI error code, which has not been reported; *blocks_p is not set after an
+ * error.
  */
-static int array_size(MPI_Comm comm, int *size)
+static int count_blocks(MPI_Comm comm, int *blocks_p)
 {
-    int inter = 0;
+    int is_inter = 0;
 
     if (comm == MPI_COMM_NULL) {
         return MPI_ERR_COMM;
     }
-    (void)MPI_Comm_test_inter(comm, &inter);
-    return inter ? MPI_Comm_remote_size(comm, size) : MPI_Comm_size(comm, size);
+    (void)MPI_Comm_test_inter(comm, &is_inter);
+    return is_inter ? MPI_Comm_remote_size(comm, blocks_p) : MPI_Comm_size(comm, blocks_p);
 }
 
 /*
@@ -84,7 +89,11 @@ static int array_size(MPI_Comm comm, int *size)
     }
 #define LIST(...) __VA_ARGS__
 
-/* Parameters and arguments that several collectives share. */
+/*
+ * Lists that several collectives share. SEND_..., RECV_... and REDUCTION are parameters of the Fortran interfaces;
+ * SENT_..., RECEIVED_... and REDUCED are the C arguments made from them. BLOCKS have one count, and PLACES have counts
+ * and displacements.
+ */
 #define SEND_BLOCKS const void *sendbuf, const int *sendcount, const int *sendtype
 #define RECV_BLOCKS void *recvbuf, const int *recvcount, const int *recvtype
 #define SEND_PLACES(displs_) const void *sendbuf, const int *sendcounts, const int *displs_, const int *sendtype
@@ -153,53 +162,55 @@ static MPI_Datatype *convert_types(const int *sendtypes, int sends, const int *r
 }
 
 /*
- * Returns an array with the C datatypes of alltoallw: *size types of the send side, then *size types of the receive
- * side. The caller frees it. With MPI_IN_PLACE `sendtypes` is not read. After an error, returns NULL and sets *code_p
- * to the error code, which has been reported.
+ * Returns an array with the C datatypes of alltoallw, which the caller frees: *blocks_p types of the send side, then
+ * *blocks_p types of the receive side. With MPI_IN_PLACE, `sendtypes` is not read. After an error, returns NULL and
+ * sets *code_p to the error code, which has been reported.
  */
-static MPI_Datatype *c_types(const void *sendbuf, const int *sendtypes, const int *recvtypes, MPI_Comm comm, int *size,
-                             int *code_p)
+static MPI_Datatype *make_types(const void *sendbuf, const int *sendtypes, const int *recvtypes, MPI_Comm comm,
+                                int *blocks_p, int *code_p)
 {
     MPI_Datatype *types;
 
-    *code_p = array_size(comm, size);
+    *code_p = count_blocks(comm, blocks_p);
     if (*code_p != MPI_SUCCESS) {
         (void)mpix_report(comm, *code_p);
         return NULL;
     }
-    types = convert_types(c_buffer(sendbuf) != MPI_IN_PLACE ? sendtypes : NULL, *size, recvtypes, *size, comm);
+    types = convert_types(c_buffer(sendbuf) != MPI_IN_PLACE ? sendtypes : NULL, *blocks_p, recvtypes, *blocks_p, comm);
     *code_p = types == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
     return types;
 }
 
 /*
- * Returns an array with the C datatypes of neighbor_alltoallw: *outs types of the send side, one for each edge, then
- * those of the receive side. The caller frees it. After an error, returns NULL and sets *code_p to the error code,
- * which has been reported.
+ * Returns an array with the C datatypes of neighbor_alltoallw, which the caller frees: *outs_p types of the send side,
+ * one for each edge out of this rank, then a type of the receive side for each edge into this rank. After an error,
+ * returns NULL and sets *code_p to the error code, which has been reported.
  */
-static MPI_Datatype *c_edge_types(const int *sendtypes, const int *recvtypes, MPI_Comm comm, int *outs, int *code_p)
+static MPI_Datatype *make_edge_types(const int *sendtypes, const int *recvtypes, MPI_Comm comm, int *outs_p,
+                                     int *code_p)
 {
     int ins = 0;
     MPI_Datatype *types;
 
-    *outs = 0;
-    *code_p = comm == MPI_COMM_NULL ? MPI_ERR_COMM : mpix_count_edges(comm, outs, &ins);
+    *outs_p = 0;
+    *code_p = comm == MPI_COMM_NULL ? MPI_ERR_COMM : mpix_count_edges(comm, outs_p, &ins);
     if (*code_p != MPI_SUCCESS) {
         (void)mpix_report(comm, *code_p);
         return NULL;
     }
-    types = convert_types(sendtypes, *outs, recvtypes, ins, comm);
+    types = convert_types(sendtypes, *outs_p, recvtypes, ins, comm);
     *code_p = types == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
     return types;
 }
 
+/* In this function and the next three, make_types or make_edge_types has set `code` if `types` is NULL. */
 FORTRAN(neighbor_alltoallw, const void *sendbuf, const int *sendcounts, const MPI_Aint *sdispls, const int *sendtypes,
         void *recvbuf, const int *recvcounts, const MPI_Aint *rdispls, const int *recvtypes, const int *comm,
         intptr_t stream, int *ierror)
 {
     const MPI_Comm comm_c = MPI_Comm_f2c(*comm);
     int outs, code;
-    MPI_Datatype *types = c_edge_types(sendtypes, recvtypes, comm_c, &outs, &code);
+    MPI_Datatype *types = make_edge_types(sendtypes, recvtypes, comm_c, &outs, &code);
 
     if (types != NULL) {
         code = MPIX_Mscclpp_neighbor_alltoallw_enqueue(c_buffer(sendbuf), sendcounts, sdispls, types, c_buffer(recvbuf),
@@ -209,14 +220,14 @@ FORTRAN(neighbor_alltoallw, const void *sendbuf, const int *sendcounts, const MP
     set_ierror(code, ierror);
 }
 
-/* Frees the array of types at once, since the request has copied its lists. */
+/* Frees the array of types at the end, since the request has copied its lists. */
 FORTRAN(neighbor_alltoallw_init, const void *sendbuf, const int *sendcounts, const MPI_Aint *sdispls,
         const int *sendtypes, void *recvbuf, const int *recvcounts, const MPI_Aint *rdispls, const int *recvtypes,
         const int *comm, MPIX_Mscclpp_request *request, int *ierror)
 {
     const MPI_Comm comm_c = MPI_Comm_f2c(*comm);
     int outs, code;
-    MPI_Datatype *types = c_edge_types(sendtypes, recvtypes, comm_c, &outs, &code);
+    MPI_Datatype *types = make_edge_types(sendtypes, recvtypes, comm_c, &outs, &code);
 
     if (types != NULL) {
         code = MPIX_Mscclpp_neighbor_alltoallw_init(c_buffer(sendbuf), sendcounts, sdispls, types, c_buffer(recvbuf),
@@ -226,37 +237,33 @@ FORTRAN(neighbor_alltoallw_init, const void *sendbuf, const int *sendcounts, con
     set_ierror(code, ierror);
 }
 
-/*
- * Converts the types of the send side, followed by those of the receive side, into `types`. If it is NULL, c_types has
- * set `code`.
- */
 FORTRAN(alltoallw, const void *sendbuf, const int *sendcounts, const int *sdispls, const int *sendtypes, void *recvbuf,
         const int *recvcounts, const int *rdispls, const int *recvtypes, const int *comm, intptr_t stream, int *ierror)
 {
     const MPI_Comm comm_c = MPI_Comm_f2c(*comm);
-    int size, code;
-    MPI_Datatype *types = c_types(sendbuf, sendtypes, recvtypes, comm_c, &size, &code);
+    int blocks, code;
+    MPI_Datatype *types = make_types(sendbuf, sendtypes, recvtypes, comm_c, &blocks, &code);
 
     if (types != NULL) {
         code = MPIX_Mscclpp_alltoallw_enqueue(c_buffer(sendbuf), sendcounts, sdispls, types, c_buffer(recvbuf),
-                                              recvcounts, rdispls, types + size, comm_c, (void *)stream);
+                                              recvcounts, rdispls, types + blocks, comm_c, (void *)stream);
     }
     free(types);
     set_ierror(code, ierror);
 }
 
-/* Frees the array of types at once, since the request has copied its lists. */
+/* Frees the array of types at the end, since the request has copied its lists. */
 FORTRAN(alltoallw_init, const void *sendbuf, const int *sendcounts, const int *sdispls, const int *sendtypes,
         void *recvbuf, const int *recvcounts, const int *rdispls, const int *recvtypes, const int *comm,
         MPIX_Mscclpp_request *request, int *ierror)
 {
     const MPI_Comm comm_c = MPI_Comm_f2c(*comm);
-    int size, code;
-    MPI_Datatype *types = c_types(sendbuf, sendtypes, recvtypes, comm_c, &size, &code);
+    int blocks, code;
+    MPI_Datatype *types = make_types(sendbuf, sendtypes, recvtypes, comm_c, &blocks, &code);
 
     if (types != NULL) {
         code = MPIX_Mscclpp_alltoallw_init(c_buffer(sendbuf), sendcounts, sdispls, types, c_buffer(recvbuf), recvcounts,
-                                           rdispls, types + size, comm_c, request);
+                                           rdispls, types + blocks, comm_c, request);
     }
     free(types);
     set_ierror(code, ierror);
@@ -294,14 +301,17 @@ FORTRAN(query, const int *comm, const int *what, int64_t *value, int *ierror)
     *value = (int64_t)count;
 }
 
+/* The size of the longest message of an asynchronous error, with its terminating zero. */
+#define MESSAGE_SIZE 320
+
 /*
- * Writes the message into `text`, which has `length` characters. A longer message is cut, and the rest of a longer text
- * is filled with blanks, as Fortran requires. After an error in the arguments *code is MPI_SUCCESS, and the text is
- * blank.
+ * Writes the message into `text`, which has `length` characters. A message that is too long is cut. The rest of the
+ * text is filled with blanks, as Fortran requires. After an error in the arguments, *code is MPI_SUCCESS and the text
+ * is blank.
  */
 FORTRAN(get_async_error, const int *comm, int *code, char *text, const int *length, int *ierror)
 {
-    char message[320] = ""; /* stays empty if the communicator is refused */
+    char message[MESSAGE_SIZE] = ""; /* stays empty if the communicator is refused */
     int failure_code = MPI_SUCCESS, position = 0;
 
     set_ierror(MPIX_Mscclpp_get_async_error(MPI_Comm_f2c(*comm), &failure_code, message, (int)sizeof(message)), ierror);

@@ -1,6 +1,6 @@
 /*
- * Writes the device handles. Each is copied field by field, since an installed header's layout never changes and the
- * component's own structs may.
+ * Writes the device handles. Each handle is copied field by field, since the layout in an installed header never
+ * changes, whereas the component's own structs may change.
  */
 #include "mpix/handles.h"
 
@@ -41,7 +41,10 @@ size_t mpix_memory_handle_size(unsigned abi)
 
 size_t mpix_channel_handle_size(unsigned abi, int is_port)
 {
-    return abi != 1 ? 0 : is_port ? sizeof(mpix_port_channel_t) : sizeof(mpix_memory_channel_t);
+    if (abi != 1) {
+        return 0;
+    }
+    return is_port ? sizeof(mpix_port_channel_t) : sizeof(mpix_memory_channel_t);
 }
 
 size_t mpix_room_handle_size(unsigned abi)
@@ -55,9 +58,10 @@ size_t mpix_partitions_handle_size(unsigned abi)
 }
 
 /*
- * Fills in the head with which all handles begin. `size` is the number of bytes of the whole handle. Each of the
- * functions below makes a handle in a local variable and then copies it, because the application's memory may have any
- * alignment. Unused bytes of a handle are 0.
+ * Fills in the head with which all handles begin. `size` is the number of bytes of the whole handle.
+ *
+ * Each of the functions below makes a handle in a local variable and then copies the handle, because the application's
+ * memory may have any alignment. Unused bytes of a handle are 0.
  */
 static void write_head(unsigned abi, const mscclpp_dev_user_watch_t *watch, mpix_head_t *head, size_t size)
 {
@@ -70,9 +74,7 @@ static void write_head(unsigned abi, const mscclpp_dev_user_watch_t *watch, mpix
     head->timeout_ns = watch->timeout_ns;
 }
 
-/*
- * Writes the handle of memory. The caller has checked that `handle` has the size of this structure (mpix_check_handle).
- */
+/* Writes the handle of memory. The caller has checked that `handle` has the size of this struct (mpix_check_handle). */
 void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *device_memory, void *handle)
 {
     mpix_memory_t memory;

@@ -15,7 +15,10 @@ size_t mpix_partitions_handle_size(unsigned abi);
 /* Returns the newest abi that this library knows. The oldest is 1. */
 unsigned mpix_newest_abi(void);
 
-/* Write a handle for a known abi to `handle`, which has the size that the functions above return. */
+/*
+ * Write a handle for a known abi to `handle`, which has the size that the functions above return, and any alignment.
+ * `marks` and `done` point to an entry for each of the `partitions` partitions.
+ */
 void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *device_memory, void *handle);
 void mpix_write_channel(unsigned abi, const mscclpp_dev_user_channel_t *device_channel, void *handle);
 void mpix_write_partitions(unsigned abi, const mscclpp_dev_user_watch_t *watch, uint64_t *marks, const uint64_t *done,

@@ -16,6 +16,7 @@ const mca_coll_mscclpp_api_t *mpix_component(int *code_p);
  * reported.
  */
 int mpix_stream_wait(void *stream);
+
 /* stream.c: returns 1 if a stream is being captured. Also works without the component. */
 int mpix_stream_is_capturing(void *stream);
 
@@ -24,6 +25,7 @@ typedef union {
     void *address;
     void (*function)(void);
 } mpix_symbol_t;
+
 /*
  * stream.c: finds a function of CUDA's driver. The address is NULL if the driver is not loaded, or lacks the function.
  */

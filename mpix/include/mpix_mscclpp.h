@@ -13,9 +13,9 @@
  * Rules:
  * - All ranks of the communicator make the same queued calls on it in the same order. Calls on different communicators
  *   may be made in different orders by different ranks, and from different threads.
- * - The first queued call of a communicator waits for all ranks, because it makes the memory that queued calls use.
- *   Make this call before a stream is captured. On one node the first large call waits, too, but at most 10 seconds: it
- *   makes the memory of large calls. Starts of requests never wait.
+ * - The first queued call of a communicator makes the memory that queued calls use, and waits for all ranks. Make this
+ *   call before a stream is captured. On one node, the first large call makes the memory of large calls, and waits for
+ *   at most 10 seconds. Starts of requests never wait.
  * - On each rank, the calls of one communicator run one after another: in one stream, or in streams that wait for one
  *   another. If two calls run at the same time, their results are undefined, and the communicator fails with
  *   MPIX_MSCCLPP_ERR_BUSY.
@@ -33,8 +33,8 @@
  * Graphs: calls may be captured in a CUDA graph. Each call becomes one kernel node, or a few nodes without host nodes.
  * All ranks capture the same calls, and launch their graphs equally often and in the same order among other calls.
  * Captured calls and other calls may be mixed in any order. A captured call that is large, or whose blocks differ in
- * size, waits until the other ranks capture it, too, but at most 10 seconds for a rank that does not. The buffers of a
- * large call must not be freed while its graphs are launched, since kernels of other ranks use them.
+ * size, waits until the other ranks capture it, too, but for at most 10 seconds. The buffers of a large call must not
+ * be freed while its graphs are launched, since kernels of other ranks use these buffers.
  *
  * Calls that cannot be queued:
  * - data in host memory, or one buffer in several allocations;
@@ -47,9 +47,9 @@
  * - more than 64 ranks, or ranks that take turns on a GPU;
  * - a fifth communicator of a process, or a process without the component coll/mscclpp.
  *
- * Either all ranks or no rank must be in such a case. In gatherv, scatterv, alltoallv, alltoallw and neighbourhood
- * collectives a rank without data does what the other ranks do. The call then waits until the stream is empty and makes
- * the plain MPI call. If the stream is captured, the call returns MPIX_MSCCLPP_ERR_CAPTURE and queues nothing.
+ * Such a call waits until the stream is empty and makes the plain MPI call. Either all ranks or no rank must be in such
+ * a case. In gatherv, scatterv, alltoallv, alltoallw and neighbourhood collectives, a rank without data does what the
+ * other ranks do. If the stream is captured, the call returns MPIX_MSCCLPP_ERR_CAPTURE and queues nothing.
  * MPIX_Mscclpp_query tells how many calls were queued and how many waited.
  *
  * Errors of arguments are returned as usual, through the communicator's error handler. Errors of the work itself occur
@@ -126,8 +126,8 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_exscan_enqueue(const void *sendbuf, void *r
 
 /*
  * Neighbourhood collectives, on communicators with a topology. They are treated as calls whose blocks differ, even if
- * all blocks have one size. So on several nodes they cannot be queued, and wait for the stream instead. MPI_IN_PLACE is
- * not allowed.
+ * all blocks have one size. On several nodes they cannot be queued, therefore, and wait for the stream instead.
+ * MPI_IN_PLACE is not allowed.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_neighbor_allgather_enqueue(const void *sendbuf, MPI_Count sendcount,
                                                                 MPI_Datatype sendtype, void *recvbuf,
@@ -166,16 +166,17 @@ enum {
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_error_class(int which, int *error_class);
 
 /*
- * Tells whether the queued calls of a communicator have failed. *code is MPI_SUCCESS or an error code, and `text`, of
- * at most `size` bytes, says what happened; it may be NULL if size is 0. Never waits and never calls an error handler.
+ * Tells whether the queued calls of a communicator have failed. Sets *code to MPI_SUCCESS or an error code, and writes
+ * what happened into `text`, in at most `size` bytes. `text` may be NULL if `size` is 0. Never waits and never calls an
+ * error handler.
  * After a communicator has failed, the kernels that are queued on it end without a result, and every queued call on it
  * returns an error. Plain MPI calls on it still work.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size);
 
 /*
- * Counts the calls of this process on a communicator since it was made. Sets *value to how many were queued (`what` is
- * QUEUED), or how many waited instead (WAITED).
+ * Sets *value to the number of calls that this process has made on a communicator: those that were queued (`what` is
+ * MPIX_MSCCLPP_QUERY_QUEUED), or those that waited instead (MPIX_MSCCLPP_QUERY_WAITED).
  */
 enum { MPIX_MSCCLPP_QUERY_QUEUED = 1, MPIX_MSCCLPP_QUERY_WAITED };
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_query(MPI_Comm comm, int what, MPI_Count *value);
@@ -183,12 +184,12 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_query(MPI_Comm comm, int what, MPI_Count *v
 /*
  * Streams of the host twin, for programs and tests without a GPU (parameter coll_mscclpp_device = host). Each stream
  * has its own thread, which runs queued calls and host functions one after another. Between capture_begin and
- * capture_end, they are recorded in a graph instead, which graph_launch carries out any number of times. With GPUs
- * these functions return MPI_ERR_UNSUPPORTED_OPERATION.
+ * capture_end, the calls and functions are recorded in a graph instead, which graph_launch carries out any number of
+ * times. With GPUs these functions return MPI_ERR_UNSUPPORTED_OPERATION.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_stream_create(void **stream);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_stream_sync(void *stream);
-MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_stream_destroy(void *stream); /* waits for the work in it */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_stream_destroy(void *stream); /* waits for its work */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_launch(void *stream, void (*function)(void *argument), void *argument);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_capture_begin(void *stream);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_capture_end(void *stream, void **graph);

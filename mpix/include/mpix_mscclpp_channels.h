@@ -47,8 +47,8 @@ typedef struct mpix_mscclpp_room *MPIX_Mscclpp_room;
  * Memory that other ranks can reach: kernels of ranks on the same node, and port channels of all ranks. Sizes may
  * differ between ranks, and may be 0. `alloc` allocates device memory and sets it to 0. `register` registers device
  * memory of the application, which has to be in one allocation that other processes can map (from cudaMalloc; on the
- * host twin only from MPIX_Mscclpp_memory_alloc). The application must not free it before it calls `free` here. `free`
- * sets the handle to NULL. It returns MPI_ERR_ARG, and frees nothing, while channels use the memory.
+ * host twin only from MPIX_Mscclpp_memory_alloc). The application must not free this memory before it calls `free`.
+ * `free` sets the handle to NULL, or returns MPI_ERR_ARG and frees nothing while channels use the memory.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_memory_alloc(MPI_Comm comm, MPI_Aint bytes, void **base,
                                                   MPIX_Mscclpp_memory *memory);
@@ -110,9 +110,10 @@ typedef struct {
 /*
  * A handler carries out the triggers of one port channel of this rank in place of puts and signals. The library's
  * thread calls the handler in the order in which the triggers were pushed. Meanwhile other channels of the object wait,
- * so a handler must not block. It must not call this library, MPI, or a function of CUDA that waits. It sees everything
- * that the kernel wrote before the push. If the handler returns AGAIN, it is called again with the same trigger, and
- * later triggers of the channel wait. If it returns ERROR, all channels of the object fail, and waits of kernels end.
+ * so a handler must not block. A handler must not call this library, MPI, or a function of CUDA that waits. The handler
+ * sees everything that the kernel wrote before the push. If the handler returns AGAIN, it is called again with the same
+ * trigger, and later triggers of the channel wait. If the handler returns ERROR, all channels of the object fail, and
+ * waits of kernels end.
  * If a trigger's type contains MPIX_PORT_FLUSH, mpix_port_push returns when the handler is done. With NULL as handler,
  * the channel carries out puts and signals again. Set handlers only while the channels are closed.
  */

@@ -25,18 +25,18 @@ extern "C" {
 #endif
 
 /*
- * Runs the plan whose file says `name`. This is a collective call, which returns when this rank's output is complete.
- * It may not run beside other calls on the communicator. `count` is the number of elements of one chunk, equal on all
- * ranks. Both buffers stay the caller's; `input` may be MPI_IN_PLACE if the plan works in place. Data in host memory,
- * on some ranks or on all, are copied to and from device memory. Chunks that are no multiple of 16 bytes, or of the
- * plan's alignment, are copied to and from chunks that are.
+ * Runs the plan with the name `name` in its file. The call is collective, and returns when this rank's output is
+ * complete. No other call on the communicator may run at the same time. `count` is the number of elements of one chunk,
+ * equal on all ranks. Both buffers stay the caller's; `input` may be MPI_IN_PLACE if the plan works in place. Data in
+ * host memory, on some ranks or on all, are copied to and from device memory. If the size of a chunk is not a multiple
+ * of 16 bytes, or of the plan's alignment, the data are copied to and from larger chunks.
  *
  * `op` is the operation that the plan uses where its file says sum; MPI_OP_NULL means the sum. `datatype` has to be a
  * predefined type that kernels know, without holes.
  *
  * Errors, which are also given to the communicator's error handler:
- * - MPI_ERR_UNSUPPORTED_OPERATION, on all ranks: these ranks have no such plan, it does not do the operation, or the
- *   component does not serve device buffers here.
+ * - MPI_ERR_UNSUPPORTED_OPERATION, on all ranks: these ranks have no such plan, the plan does not do the operation, or
+ *   the component does not serve device buffers on this communicator.
  * - MPI_ERR_NO_MEM, on all ranks: a rank has no memory for the plan.
  * - MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_ARG, MPI_ERR_COMM: an argument is not allowed.
  * - Any other error, such as a rank that does not come in time, breaks the communicator for device buffers.

@@ -162,8 +162,8 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_precv_init(void *buf, int partitions, MPI_C
                                                 int source, int tag, MPI_Comm comm, MPIX_Mscclpp_request *request);
 
 /*
- * These functions determine what an execution waits for. They are local, and called before `prepare`. Afterwards the
- * request may be attached to another stream or graph, but only with the same function.
+ * These functions determine what an execution waits for. They are local. Call one of them before `prepare`. After
+ * `prepare`, the request may be attached to another stream or graph, but only with the same function.
  *
  * attach_stream: an execution waits for the work that is in the stream when the request is started. A captured stream
  * records the execution.
@@ -195,16 +195,16 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_prepare(int n, MPIX_Mscclpp_request request
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, void *handle,
                                                         size_t size);
 
-/* Starts one more execution of each of `n` prepared requests. Stops at the first one that fails. */
+/* Starts one more execution of each of `n` prepared requests. Stops at the first request that fails. */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[]);
 
 /*
- * Makes all work that is queued in the requests' streams from now on wait for the results. This is for requests that
- * kernels release, and does nothing for other requests. In a captured stream it returns MPIX_MSCCLPP_ERR_CAPTURE.
+ * Makes all work that is queued in the requests' streams from now on wait for the results. Does nothing for requests
+ * that kernels do not release. Returns MPIX_MSCCLPP_ERR_CAPTURE if a stream is captured.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[]);
 
-/* Marks partitions `low` to `high` ready from the host. In such a start no kernel may mark them. */
+/* Marks partitions `low` to `high`, both included, ready from the host. No kernel may mark them for the same start. */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request);
 
 /*
@@ -218,9 +218,9 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_test(MPIX_Mscclpp_request request, int *fla
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[]);
 
 /*
- * Frees a request and sets the handle to NULL. While an execution is running it returns MPI_ERR_REQUEST and frees
- * nothing, unless the request has failed; then it waits for the executions that are left. It also waits until the
- * application's stream has passed the waits that `complete` has queued.
+ * Frees a request and sets the handle to NULL. If an execution is running, returns MPI_ERR_REQUEST and frees nothing,
+ * unless the request has failed: then waits for the executions that are left. Also waits until the application's stream
+ * has passed the waits that `complete` has queued.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_free(MPIX_Mscclpp_request *request);
 

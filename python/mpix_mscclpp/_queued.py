@@ -94,7 +94,7 @@ class Queued:
         return [message.array.owner for message in messages if message.array is not None]
 
     def _block_count(self):
-        """Returns how many blocks a buffer has: one for each rank, or each remote rank in an intercommunicator."""
+        """Returns how many blocks a buffer has: one for each rank, or each remote rank in an inter-communicator."""
         return self.comm.Get_remote_size() if self.comm.Is_inter() else self.comm.Get_size()
 
     @staticmethod

@@ -227,7 +227,7 @@ void sm_describe(call_t *call)
         bool scattered = REDUCE_SCATTER == collective || REDUCE_SCATTER_BLOCK == collective;
         int blocks = scattered ? group->own_size : 1;
         for (int i = 0; i < blocks && sends; ++i) {
-            /* Both groups of an intercommunicator scatter as many elements. */
+            /* Both groups of an inter-communicator scatter as many elements. */
             int units = group->inter && scattered                       ? 2 * group->peers
                         : REDUCE_SCATTER == collective && !group->inter ? group->own[i] % 3
                                                                         : 2;

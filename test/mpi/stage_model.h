@@ -58,7 +58,7 @@ typedef struct {
     int rank; /* in the own group */
     int own_size;
     int own[RANKS_MAX];
-    int peers; /* size of the group that data comes from: on an intercommunicator, the remote group */
+    int peers; /* size of the group that data comes from: on an inter-communicator, the remote group */
     int peer[RANKS_MAX];
     int in, out; /* degrees */
     int sources[RANKS_MAX];

@@ -44,7 +44,7 @@ MPIX_DEVICE float mpix_float_of_bfloat16(mpix_u32 bits)
     return mpix_float_of_bits(bits << 16);
 }
 
-/* Rounds to the nearest bfloat16, ties to even. A NaN gets a bit that keeps it one, whichever bits are cut off. */
+/* Rounds to the nearest bfloat16, ties to even. A NaN gets a bit that keeps it a NaN, whichever bits are cut off. */
 MPIX_DEVICE mpix_u32 mpix_bfloat16_of_float(float value)
 {
     const mpix_u32 bits = mpix_bits_of_float(value);
@@ -55,8 +55,8 @@ MPIX_DEVICE mpix_u32 mpix_bfloat16_of_float(float value)
     return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
 }
 
-/* Return the value of a half, float16, of which the bits are given; and the half nearest to a value, ties to even. */
 #if defined(__CUDACC__)
+/* Converts a half, float16, to a float. The result is exact. */
 MPIX_DEVICE float mpix_float_of_float16(mpix_u32 bits)
 {
     float value;
@@ -65,6 +65,7 @@ MPIX_DEVICE float mpix_float_of_float16(mpix_u32 bits)
     return value;
 }
 
+/* Converts a float to the nearest half, ties to even. */
 MPIX_DEVICE mpix_u32 mpix_float16_of_float(float value)
 {
     mpix_u32 bits;

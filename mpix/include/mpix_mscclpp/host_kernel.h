@@ -22,11 +22,14 @@ typedef struct {
     int error;        /* 0, or the errno for which the kernel did not run */
 } mpix_host_kernel_t;
 
+/* What the threads of a launch do: wait for the start, run the kernel, or end, since not all threads could be made. */
+enum { MPIX_HOST_WAIT, MPIX_HOST_RUN, MPIX_HOST_END };
+
 /* The data that the threads of a launch share. */
 typedef struct {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* `state` has changed */
-    int state;              /* 0: wait; 1: run; 2: end, since some threads could not be made */
+    int state;              /* MPIX_HOST_... */
     mpix_host_kernel_t *kernel;
     mpix_meeting_t *meetings; /* [block] */
 } mpix_host_start_t;
@@ -52,11 +55,12 @@ static inline void *mpix_host_thread_main(void *argument)
     int state;
 
     (void)pthread_mutex_lock(&start->lock);
-    while ((state = start->state) == 0) {
+    while (start->state == MPIX_HOST_WAIT) {
         (void)pthread_cond_wait(&start->changed, &start->lock);
     }
+    state = start->state;
     (void)pthread_mutex_unlock(&start->lock);
-    if (state == 1) {
+    if (state == MPIX_HOST_RUN) {
         group.index = self->number % kernel->threads;
         group.size = kernel->threads;
         group.kind = MPIX_BLOCK;
@@ -84,7 +88,7 @@ static inline void mpix_host_run(void *argument)
     mpix_u32 made_count = 0;
     int error = 0;
 
-    start.state = 0;
+    start.state = MPIX_HOST_WAIT;
     start.kernel = kernel;
     start.meetings = (mpix_meeting_t *)calloc(kernel->blocks, sizeof(*start.meetings));
     (void)pthread_mutex_init(&start.lock, NULL);
@@ -99,7 +103,7 @@ static inline void mpix_host_run(void *argument)
         made_count += error == 0;
     }
     (void)pthread_mutex_lock(&start.lock);
-    start.state = error == 0 ? 1 : 2;
+    start.state = error == 0 ? MPIX_HOST_RUN : MPIX_HOST_END;
     (void)pthread_cond_broadcast(&start.changed);
     (void)pthread_mutex_unlock(&start.lock);
     while (made_count > 0) {

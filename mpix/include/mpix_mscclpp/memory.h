@@ -48,7 +48,7 @@ MPIX_DEVICE void mpix_copy(const mpix_group_t *group, char *to, const char *from
     }
 }
 
-/* Copies own memory into the peer's. The peer may read it once it has waited for a signal that follows. */
+/* Copies own memory into the peer's. The peer may read the copy after it has waited for a later signal. */
 MPIX_DEVICE int mpix_put(mpix_group_t *group, const mpix_memory_channel_t *channel, mpix_u64 to, mpix_u64 from,
                          mpix_u64 bytes)
 {
@@ -105,7 +105,7 @@ MPIX_DEVICE int mpix_wait(mpix_group_t *group, const mpix_memory_channel_t *chan
     return group->failed;
 }
 
-/* Takes a signal if one has come. Returns 1 then, with the effect of a wait, else 0. Called by one thread. */
+/* Returns 1, with the effect of mpix_wait, if a signal has come; otherwise returns 0. Called by one thread. */
 MPIX_DEVICE int mpix_poll(const mpix_memory_channel_t *channel)
 {
     if (mpix_load_acquire(channel->inbound) <= *channel->expected) {
@@ -177,6 +177,24 @@ MPIX_DEVICE int mpix_put_packets(mpix_group_t *group, const mpix_memory_channel_
 }
 
 /*
+ * Waits until `packet` has `flag`, and yields its 8 bytes of data. Returns 1 if the packet has arrived, and 0 if the
+ * wait has failed. Called by one thread, for which `peer` is the sender.
+ */
+MPIX_DEVICE int mpix_await_packet(mpix_group_t *group, const mpix_head_t *head, const char *packet, mpix_u32 flag,
+                                  mpix_u32 peer, mpix_u64 *data)
+{
+    mpix_wait_state_t wait = {0, 0};
+    int has_arrived = mpix_load_packet(packet, flag, data);
+    int goes_on = 1;
+
+    while (!has_arrived && goes_on) {
+        goes_on = mpix_wait_turn(group, head, &wait, peer);
+        has_arrived = mpix_load_packet(packet, flag, data);
+    }
+    return has_arrived;
+}
+
+/*
  * Waits for packets with `flag` that the peer puts at the offset `packets` of own memory, and writes their `bytes`
  * bytes to the address `to`. Other threads of the group see these bytes when the function returns. If the function
  * fails, some of the bytes may have been written.
@@ -190,13 +208,8 @@ MPIX_DEVICE int mpix_get_packets(mpix_group_t *group, const mpix_memory_channel_
     if (!group->failed &&
         mpix_fits(group, &channel->head, channel->head.rank, packets, 16 * packet_count, channel->local_bytes)) {
         for (i = group->index; i < packet_count; i += group->size) {
-            mpix_wait_state_t wait = {0, 0};
-            int has_arrived, goes_on = 1;
-
-            while (!(has_arrived = mpix_load_packet(channel->local + packets + 16 * i, flag, &data)) && goes_on) {
-                goes_on = mpix_wait_turn(group, &channel->head, &wait, channel->peer);
-            }
-            if (has_arrived) {
+            if (mpix_await_packet(group, &channel->head, channel->local + packets + 16 * i, flag, channel->peer,
+                                  &data)) {
                 mpix_store8(to + 8 * i, data, bytes - 8 * i);
             }
         }

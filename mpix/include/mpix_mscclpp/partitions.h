@@ -9,10 +9,10 @@
 
 /*
  * Marks a partition ready, after the group's threads have stored its data. Each partition has to be marked once for
- * each start, by one group of one kernel. Nothing else changes the mark at the same time, so a load and a store are
- * enough to add 1 to it. If the request does not have the partition, the group has failed afterwards (mpix_failed), and
- * the host finds the error (mpix_mscclpp_requests.h). A group that has failed before marks nothing, because the data
- * may be incomplete. The function waits only for the group's own threads.
+ * each start, by one group of one kernel. No other thread changes the mark at the same time, so a load and a store are
+ * enough to add 1. If the request does not have the partition, the group fails (mpix_failed), and the host finds the
+ * error (mpix_mscclpp_requests.h). A group that has failed before marks nothing, because the data may be incomplete.
+ * The function waits only for the group's own threads.
  */
 MPIX_DEVICE void mpix_pready(mpix_group_t *group, const mpix_partitions_t *request, mpix_u32 partition)
 {

@@ -1,5 +1,5 @@
 /*
- * Port channels: the CPU moves the bytes at the request of a kernel, so no multiprocessor is needed for it.
+ * Port channels: the CPU moves the bytes at the request of a kernel, so the copy needs no multiprocessor.
  *
  * All threads of the group call a function, with the same arguments; the first thread makes the request. Offsets and
  * sizes are in bytes, and offsets count from the beginning of the registered memory. The requests of one group on one
@@ -37,8 +37,8 @@ MPIX_DEVICE mpix_trigger_t mpix_trigger_of(const mpix_port_channel_t *channel, m
 
 /*
  * Pushes a trigger into the ring, and waits while the ring is full. Returns the trigger's position, which continues to
- * grow from lap to lap. If the wait fails, the slot remains empty for ever, and the CPU carries out no trigger after
- * it. If the group has already failed, pushes nothing and returns 0. One thread of the group calls this function.
+ * grow from lap to lap. If the wait fails, the slot remains empty for ever, and the CPU carries out no later trigger.
+ * If the group has already failed, pushes nothing and returns 0. One thread of the group calls this function.
  * Several groups may push at the same time, over different channels of one ring.
  *
  * The ring's size is a power of two. Word 1 is stored last: its highest bit changes from lap to lap, and so tells the
@@ -140,7 +140,7 @@ MPIX_DEVICE int mpix_port_signal(mpix_group_t *group, const mpix_port_channel_t 
     return mpix_port_push(group, channel, MPIX_PORT_SIGNAL, 0, 0, 0);
 }
 
-/* Puts own memory into the peer's, and signals behind it: by one trigger if the put is not too large. */
+/* Puts own memory into the peer's, and then signals: with one trigger if the put has at most MPIX_PORT_CHUNK bytes. */
 MPIX_DEVICE int mpix_port_put_signal(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 to,
                                      mpix_u64 from, mpix_u64 bytes)
 {
@@ -153,7 +153,7 @@ MPIX_DEVICE int mpix_port_flush(mpix_group_t *group, const mpix_port_channel_t *
     return mpix_port_push(group, channel, MPIX_PORT_FLUSH, 0, 0, 0);
 }
 
-/* Puts and signals in the same way, and waits until the sources of all puts so far may be overwritten. */
+/* Does the same as mpix_port_put_signal, and waits until the sources of all puts so far may be overwritten. */
 MPIX_DEVICE int mpix_port_put_signal_flush(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 to,
                                            mpix_u64 from, mpix_u64 bytes)
 {
@@ -207,7 +207,7 @@ MPIX_DEVICE int mpix_port_wait(mpix_group_t *group, const mpix_port_channel_t *c
     return group->failed;
 }
 
-/* Takes a signal if one has come. Returns 1 then, with the effect of a wait, else 0. Called by one thread. */
+/* Returns 1, with the effect of mpix_port_wait, if a signal has come; otherwise returns 0. Called by one thread. */
 MPIX_DEVICE int mpix_port_poll(const mpix_port_channel_t *channel)
 {
     if (mpix_load_acquire(channel->inbound) <= *channel->expected) {

@@ -39,8 +39,9 @@ MPIX_DEVICE int mpix_room_enter(mpix_group_t *block, const mpix_room_t *room)
 }
 
 /*
- * Ends a call. Returns the same to all threads: not 0 if one of them has failed. All further calls of this block in the
- * room then fail, also in later kernels: its packets and counts no longer agree with those of the peers.
+ * Ends a call. Returns the same value to all threads: not 0 if one of the threads has failed. All further calls of this
+ * block in the room then fail, also in later kernels, because the block's packets and counts no longer agree with those
+ * of the peers.
  */
 MPIX_DEVICE int mpix_room_leave(mpix_group_t *block, const mpix_room_t *room)
 {
@@ -112,10 +113,51 @@ MPIX_DEVICE int mpix_room_renew(mpix_group_t *block, const mpix_room_t *room)
 }
 
 /*
- * Combines `in` of all ranks with `op`, and writes the result to `out`. `in` has `count` elements, whose address is a
- * multiple of their size and which take at most 8 * room->capacity bytes. `out` may equal `in`; no other overlap is
- * allowed. The result has the same bits on all ranks. Other threads of the block see the result after mpix_sync. The
- * function begins with mpix_sync, so any thread may have written `in`.
+ * Sends one packet of an all-reduce to all other ranks. Each rank begins with the next one, so that not all ranks send
+ * to the same rank first.
+ */
+MPIX_DEVICE void mpix_room_send(const mpix_group_t *block, const mpix_room_t *room, mpix_u64 epoch, mpix_u64 i,
+                                mpix_u64 data)
+{
+    const mpix_u32 rank = room->head.rank, ranks = room->head.ranks;
+    mpix_u32 distance;
+
+    for (distance = 1; distance < ranks; ++distance) {
+        char *area = mpix_room_area(room, (rank + distance) % ranks, block->block);
+
+        mpix_store_packet(mpix_room_slot(room, area, epoch, rank, i), data, (mpix_u32)epoch);
+    }
+}
+
+/*
+ * Returns the combined data of packet `i` of all ranks. Waits for the packets of the other ranks; `own_data` is this
+ * rank's. If a wait fails, sets block->failed, and the result is undefined.
+ */
+MPIX_DEVICE mpix_u64 mpix_room_combine(mpix_group_t *block, const mpix_room_t *room, mpix_u64 epoch, mpix_u64 i,
+                                       mpix_u64 own_data, int type, int op)
+{
+    char *own_area = mpix_room_area(room, room->head.rank, block->block);
+    mpix_u64 result = 0, data;
+    mpix_u32 sender;
+
+    for (sender = 0; sender < room->head.ranks && !block->failed; ++sender) {
+        if (sender == room->head.rank) {
+            data = own_data;
+        } else {
+            (void)mpix_await_packet(block, &room->head, mpix_room_slot(room, own_area, epoch, sender, i),
+                                    (mpix_u32)epoch, sender, &data);
+        }
+        result = sender == 0 ? data : mpix_combine8(result, data, type, op);
+    }
+    return result;
+}
+
+/*
+ * Combines `in` of all ranks with `op` (MPIX_SUM and so on), and writes the result to `out`. `in` has `count` elements
+ * of the type `type` (MPIX_FLOAT32 and so on). They take at most 8 * room->capacity bytes, and their address is a
+ * multiple of their size. `out` may equal `in`; no other overlap is allowed. The result has the same bits on all ranks.
+ * Other threads of the block see the result after mpix_sync. The function begins with mpix_sync, so any thread may have
+ * written `in`.
  *
  * Each rank sends its elements to all other ranks as packets, and combines the elements of all ranks in the order of
  * ranks. The memory of packets is used again two all-reduces later: a rank that has received packets of one all-reduce
@@ -126,12 +168,9 @@ MPIX_DEVICE int mpix_room_renew(mpix_group_t *block, const mpix_room_t *room)
 MPIX_DEVICE int mpix_allreduce_small(mpix_group_t *block, const mpix_room_t *room, const void *in, void *out,
                                      mpix_u64 count, int type, int op)
 {
-    const mpix_u32 rank = room->head.rank, ranks = room->head.ranks;
     const mpix_u64 bytes = count * mpix_size_of(type), packets = (bytes + 7) / 8;
     const char *from = (const char *)in;
-    char *own_area;
-    mpix_u64 epoch, i, data;
-    mpix_u32 distance, sender;
+    mpix_u64 epoch, i, result;
 
     if (mpix_room_enter(block, room)) {
         return 1;
@@ -140,7 +179,7 @@ MPIX_DEVICE int mpix_allreduce_small(mpix_group_t *block, const mpix_room_t *roo
         if (count == 0) {
             return 0;
         }
-        mpix_misuse(block, &room->head, MPIX_MSCCLPP_MISUSE_SIZE, rank, 0, bytes, 8 * room->capacity);
+        mpix_misuse(block, &room->head, MPIX_MSCCLPP_MISUSE_SIZE, room->head.rank, 0, bytes, 8 * room->capacity);
         return mpix_room_leave(block, room);
     }
     epoch = room->state[block->block].epoch + 1;
@@ -150,32 +189,11 @@ MPIX_DEVICE int mpix_allreduce_small(mpix_group_t *block, const mpix_room_t *roo
         }
         epoch = 1;
     }
-    own_area = mpix_room_area(room, rank, block->block);
     for (i = block->index; i < packets; i += block->size) {
-        data = mpix_load8(from + 8 * i, bytes - 8 * i);
-        for (distance = 1; distance < ranks; ++distance) {
-            char *area = mpix_room_area(room, (rank + distance) % ranks, block->block);
-
-            mpix_store_packet(mpix_room_slot(room, area, epoch, rank, i), data, (mpix_u32)epoch);
-        }
+        mpix_room_send(block, room, epoch, i, mpix_load8(from + 8 * i, bytes - 8 * i));
     }
     for (i = block->index; i < packets && !block->failed; i += block->size) {
-        mpix_u64 result = 0;
-
-        for (sender = 0; sender < ranks && !block->failed; ++sender) {
-            mpix_wait_state_t wait = {0, 0};
-            int goes_on = 1;
-
-            if (sender == rank) {
-                data = mpix_load8(from + 8 * i, bytes - 8 * i);
-            } else {
-                while (!mpix_load_packet(mpix_room_slot(room, own_area, epoch, sender, i), (mpix_u32)epoch, &data) &&
-                       goes_on) {
-                    goes_on = mpix_wait_turn(block, &room->head, &wait, sender);
-                }
-            }
-            result = sender == 0 ? data : mpix_combine8(result, data, type, op);
-        }
+        result = mpix_room_combine(block, room, epoch, i, mpix_load8(from + 8 * i, bytes - 8 * i), type, op);
         if (!block->failed) {
             mpix_store8((char *)out + 8 * i, result, bytes - 8 * i);
         }

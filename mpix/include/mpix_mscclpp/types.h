@@ -24,7 +24,7 @@ typedef struct {
     mpix_u32 abi;          /* MPIX_MSCCLPP_DEVICE_ABI of the handle's layout */
     mpix_u32 size;         /* bytes of the handle */
     mpix_u32 rank;         /* rank of this process in the communicator */
-    mpix_u32 ranks;        /* of the communicator */
+    mpix_u32 ranks;        /* number of ranks of the communicator */
     const mpix_u64 *abort; /* host memory: a value other than 0 ends all waits */
     mpix_u64 *report;      /* host memory, MPIX_MSCCLPP_REPORT_WORDS words: why a kernel has failed */
     mpix_u64 timeout_ns;   /* a wait fails after this time; 0: never */
@@ -52,7 +52,7 @@ enum {
 typedef struct {
     mpix_head_t head;
     char *own;             /* address of own memory */
-    mpix_u64 bytes;        /* of own memory */
+    mpix_u64 bytes;        /* size of own memory */
     char *const *peers;    /* device memory: address of each rank's memory */
     const mpix_u64 *sizes; /* device memory: bytes of each rank's memory */
     mpix_u64 reserved[4];
@@ -127,7 +127,7 @@ typedef struct {
 /* Marks of a request's partitions, in memory of the host. All counts begin at 0 and only grow. */
 typedef struct {
     mpix_head_t head;
-    mpix_u64 *marks;      /* [partition]: how often it was marked ready */
+    mpix_u64 *marks;      /* [partition]: how often the partition was marked ready */
     const mpix_u64 *done; /* [partition]: how many of these executions have ended */
     mpix_u32 partitions;
     mpix_u32 reserved_word;
