@@ -513,10 +513,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive_all_packets(mscclpp_dev_ctx_t *c
     const bool combines = MSCCLPP_DEV_COMBINES(args->pattern);
     const uint64_t result_bytes = combines ? mscclpp_dev_coll_nodes_result_bytes(args) : 0;
     const uint32_t ranks_end = args->pattern == MSCCLPP_DEV_SCAN ? args->rank + 1 : args->rank;
-    /* Senders of blocks for this rank: with a root, only the root or, if that receives, all for the root alone. */
-    const bool is_alone = MSCCLPP_DEV_COLL_ONE_SENDS(args->pattern);
+    /* This rank receives blocks from the root, or from all ranks. In a gather, only the root receives blocks. */
+    const bool has_one_sender = MSCCLPP_DEV_COLL_ONE_SENDS(args->pattern);
     const bool has_senders = !combines && (args->pattern != MSCCLPP_DEV_GATHER || args->rank == args->root);
-    const uint32_t senders_end = !has_senders ? 0 : is_alone ? args->root + 1 : args->nranks;
+    const uint32_t senders_end = has_one_sender ? args->root + 1 : args->nranks;
     uint32_t sender, i;
     uint64_t unit;
 
@@ -533,7 +533,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive_all_packets(mscclpp_dev_ctx_t *c
             (void)mscclpp_dev_coll_nodes_receive_unit(ctx, epoch, args->members[i], 0); /* possibly an empty packet */
         }
     }
-    for (sender = is_alone ? args->root : 0; sender < senders_end; ++sender) {
+    for (sender = has_one_sender ? args->root : 0; has_senders && sender < senders_end; ++sender) {
         const mscclpp_dev_block_t block = mscclpp_dev_coll_nodes_recv_block(args, sender);
 
         for (unit = ctx->tid; unit < mscclpp_dev_units(block.bytes) && sender != args->rank; unit += ctx->nthreads) {

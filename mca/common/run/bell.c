@@ -11,9 +11,9 @@ _Static_assert(offsetof(mscclpp_dev_args_t, in) == 4 * MSCCLPP_DEV_BELL_IN_LOW &
                    offsetof(mscclpp_dev_args_t, out) == 4 * MSCCLPP_DEV_BELL_OUT_LOW &&
                    offsetof(mscclpp_dev_args_t, bytes) == 4 * MSCCLPP_DEV_BELL_BYTES &&
                    __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "kernels write the words of a bell to the beginning of their arguments as they come");
+               "kernels copy the words of a bell, in their order, to the beginning of their arguments");
 _Static_assert(MSCCLPP_KERNEL_LAST <= 32 && MSCCLPP_DTYPE_LAST <= 64 && MSCCLPP_OP_LAST <= 16,
-               "the code of a bell has room for them");
+               "the code of a bell has room for the kernel, the type and the operation");
 _Static_assert(offsetof(mscclpp_dev_mailbox_t, bell) % LINE == 0 && MSCCLPP_DEV_BELL_LINE * sizeof(uint64_t) == LINE &&
                    MSCCLPP_DEV_BELL_LIST > MSCCLPP_DEV_BELL_LEAVE &&
                    MSCCLPP_DEV_BELL_LIST + 2 * MSCCLPP_DEV_LINGER_PEERS <= MSCCLPP_DEV_BELL_SIZE,
@@ -31,7 +31,7 @@ uint32_t mscclpp_bell_coll(const mscclpp_dev_launch_t *launch)
         return 0;
     }
     return MSCCLPP_DEV_BELL_ENCODE_COLL(coll->pattern, coll->root, coll->in_place,
-                                        mscclpp_bell_is_varied(launch) ? 0 : coll->stride - coll->common.bytes);
+                                        mscclpp_bell_has_lists(launch) ? 0 : coll->stride - coll->common.bytes);
 }
 
 /* Returns block `i` of the call's two lists: the blocks to send come first, and the blocks to receive follow. */
@@ -42,7 +42,7 @@ static const mscclpp_dev_block_t *block_of(const mscclpp_dev_blocks_args_t *bloc
     return i < nranks ? &blocks->send[i] : &blocks->recv[i - nranks];
 }
 
-/* Relaxed stores are enough: the words of the bell are released afterwards, or the kernel is launched afterwards. */
+/* The stores are relaxed, because the caller afterwards releases the words of the bell or launches the kernel. */
 void mscclpp_bell_write_lists(mscclpp_dev_mailbox_t *mailbox, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_blocks_args_t *blocks = launch->args;
@@ -55,8 +55,8 @@ void mscclpp_bell_write_lists(mscclpp_dev_mailbox_t *mailbox, const mscclpp_dev_
 }
 
 /*
- * Writes the call's lists of blocks into the bell. Returns false if the words of the bell have no room for the lists,
- * because an offset or a size is too large.
+ * Writes the call's lists of blocks into the bell. Returns false, with nothing written, if an offset or a size is too
+ * large for a word of the bell.
  */
 static bool ring_lists(mscclpp_dev_mailbox_t *mailbox, uint64_t flag, const mscclpp_dev_blocks_args_t *blocks)
 {
@@ -79,7 +79,7 @@ static bool ring_lists(mscclpp_dev_mailbox_t *mailbox, uint64_t flag, const mscc
     return true;
 }
 
-/* Relaxed stores are enough, because the kernel is launched afterwards. */
+/* The stores are relaxed, because the caller launches the kernel afterwards. */
 void mscclpp_bell_clear(mscclpp_dev_mailbox_t *mailbox, uint64_t number)
 {
     int i;
@@ -99,7 +99,7 @@ void mscclpp_bell_ring(mscclpp_dev_mailbox_t *mailbox, uint64_t number, const ms
     uint64_t words[MSCCLPP_DEV_BELL_WORDS];
     int i;
 
-    if (mscclpp_bell_is_varied(launch)) {
+    if (mscclpp_bell_has_lists(launch)) {
         if (ring_lists(mailbox, flag, launch->args)) {
             code |= MSCCLPP_DEV_BELL_LISTS;
         } else {
@@ -114,8 +114,8 @@ void mscclpp_bell_ring(mscclpp_dev_mailbox_t *mailbox, uint64_t number, const ms
     words[MSCCLPP_DEV_BELL_CODE] = code;
     words[MSCCLPP_DEV_BELL_COLL] = mscclpp_bell_coll(launch);
     /*
-     * A kernel takes the operation once all words have its number, in any order. Each word is released, so a kernel
-     * that sees one also sees the lists in the mailbox.
+     * The words may arrive in any order, because a kernel waits until all of them have the number. Each word is
+     * released, so a kernel that sees a word also sees the lists in the mailbox.
      */
     for (i = 0; i < MSCCLPP_DEV_BELL_WORDS; ++i) {
         __atomic_store_n(&mailbox->bell[i], flag | words[i], __ATOMIC_RELEASE);

@@ -1,5 +1,6 @@
 /*
- * What the doorbell of a lingering kernel (device/types/linger.h) says of an operation, and how the host writes it.
+ * The words of a lingering kernel's doorbell (device/types/linger.h): what they say about an operation, and how the
+ * host writes them.
  */
 #ifndef MCA_COMMON_RUN_BELL_H
 #define MCA_COMMON_RUN_BELL_H
@@ -11,8 +12,8 @@
 #include "device/types/coll.h"
 #include "device/types/linger.h"
 
-/* Returns true for the packet kernels of collectives other than all-reduce whose blocks have different sizes. */
-static inline bool mscclpp_bell_is_varied(const mscclpp_dev_launch_t *launch)
+/* Returns true for the packet kernels with lists of blocks: of collectives whose blocks have different sizes. */
+static inline bool mscclpp_bell_has_lists(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_COLL_MOVE_BLOCKS || launch->kernel == MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS;
 }
@@ -21,39 +22,40 @@ static inline bool mscclpp_bell_is_varied(const mscclpp_dev_launch_t *launch)
 static inline bool mscclpp_bell_is_coll(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS ||
-           launch->kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS || mscclpp_bell_is_varied(launch);
+           launch->kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS || mscclpp_bell_has_lists(launch);
 }
 
-/* Returns the number of bytes for the doorbell: of the message, of each block, or of the largest block on any rank. */
+/* Returns the doorbell's word BYTES: the size of the message, of each block, or of the largest block on any rank. */
 static inline uint64_t mscclpp_bell_bytes(const mscclpp_dev_launch_t *launch)
 {
-    return mscclpp_bell_is_varied(launch) ? ((const mscclpp_dev_blocks_args_t *)launch->args)->largest_block
+    return mscclpp_bell_has_lists(launch) ? ((const mscclpp_dev_blocks_args_t *)launch->args)->largest_block
                                           : ((const mscclpp_dev_args_t *)launch->args)->bytes;
 }
 
 /*
- * Returns the doorbell's word COLL: pattern, root, in place and padding. Of a plan it has the padding alone; of an
- * all-reduce it is 0. With lists of blocks, the padding is 0, because the lists contain the offset of each block.
+ * Returns the doorbell's word COLL: pattern, root, in place and padding. For a plan, the word has only the padding. For
+ * an all-reduce, the word is 0. With lists of blocks, the padding is 0, because the lists contain the offset of each
+ * block.
  */
 uint32_t mscclpp_bell_coll(const mscclpp_dev_launch_t *launch);
 
 /*
- * Writes the lists of blocks of different sizes to the mailbox. There are at most MSCCLPP_DEV_LINGER_PEERS ranks. No
- * kernel still reads the lists of an earlier operation, because an operation ends after they have been read.
+ * Writes the operation's lists of blocks to the mailbox. The operation has at most MSCCLPP_DEV_LINGER_PEERS ranks. The
+ * earlier operations must have ended: a kernel reads its lists before it reports the end.
  */
 void mscclpp_bell_write_lists(mscclpp_dev_mailbox_t *mailbox, const mscclpp_dev_launch_t *launch);
 
 /*
  * Clears the doorbell before the launch of a kernel whose first operation is number `number`. Words left from 2^32
- * operations ago could otherwise be taken for those of a later operation. Each ring writes all words but those of the
- * lists, so of these others one is enough.
+ * operations ago could otherwise be taken for those of a later operation. Clears all words of the lists, because not
+ * every ring writes them. Of the words that every ring writes, it clears one, because a kernel waits for all of them.
  */
 void mscclpp_bell_clear(mscclpp_dev_mailbox_t *mailbox, uint64_t number);
 
 /*
- * Rings for operation `number`. The polling kernel takes the operation once all of its words contain its number. `code`
- * is the word CODE, except for MSCCLPP_DEV_BELL_LISTS. Lists of blocks go to the doorbell if they have room there, else
- * to the mailbox.
+ * Rings for operation `number`. The polling kernel takes the operation once all words of the doorbell contain this
+ * number. `code` is the word CODE without MSCCLPP_DEV_BELL_LISTS, which is added if the lists of blocks fit the
+ * doorbell. Lists that do not fit go to the mailbox.
  */
 void mscclpp_bell_ring(mscclpp_dev_mailbox_t *mailbox, uint64_t number, const mscclpp_dev_launch_t *launch,
                        uint32_t code);

@@ -169,10 +169,21 @@ void mscclpp_runner_report_gave_up(const mscclpp_runner_t *runner)
                  runner->group->oob.label, mscclpp_group_exchange_patience(runner->group));
 }
 
-/* Returns the places that a rank publishes in the current exchange. */
+/* Returns the list of places that a rank publishes in the current exchange, with one place for each peer. */
 static mscclpp_dev_runs_t *places_of(const mscclpp_group_t *group, int rank)
 {
     return mscclpp_board_places(group->board, group->size, group->exchanges, rank);
+}
+
+/* Adds the buffers to the runner's list. The list and the caller then use them. */
+static void add_mapped(mscclpp_runner_t *runner, mscclpp_mapped_t *mapped, const void *in, void *out)
+{
+    mapped->in = in;
+    mapped->out = out;
+    mapped->runner = runner;
+    mapped->users = 2;
+    mapped->next = runner->mapped;
+    runner->mapped = mapped;
 }
 
 /*
@@ -197,7 +208,8 @@ mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void
     status =
         mscclpp_group_meet_exchange_by_deadline(runner->group, "exchange of buffers", bytes, deadline, &have_all_met);
     if (status == MSCCLPP_OK && have_all_met) {
-        /* Ranks may capture different calls, which need not be an error: each may be repeated in its turn. */
+        /* Ranks may capture different calls. That need not be an error, because each call may be repeated in its turn.
+         */
         has_mapped_all = mapped != NULL && mscclpp_group_all_pass_args(runner->group, runner->group->call_args) &&
                          map_all(runner, in, out, mapped->mappings, &mapped->count, mapped->peer_in, mapped->peer_out);
         for (rank = 0; rank < runner->group->size && has_mapped_all && places != NULL; ++rank) {
@@ -207,12 +219,7 @@ mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void
                                                         has_mapped_all, &have_all_mapped);
     }
     if (status == MSCCLPP_OK && have_all_mapped) {
-        mapped->in = in;
-        mapped->out = out;
-        mapped->runner = runner;
-        mapped->users = 2; /* the caller, and the list */
-        mapped->next = runner->mapped;
-        runner->mapped = mapped;
+        add_mapped(runner, mapped, in, out);
         *mapped_p = mapped;
         return MSCCLPP_OK;
     }
@@ -254,6 +261,20 @@ static void release_mapped(mscclpp_runner_t *runner, bool all)
     }
 }
 
+/*
+ * Returns the number of the last launch that is known to have ended on all blocks. Block 0 reports the last operation
+ * that it has ended. Other blocks may still be working on that one, but they have ended the one before it.
+ */
+static uint64_t last_ended_launch(const mscclpp_runner_t *runner)
+{
+    const uint64_t ended_by_first = mscclpp_mailbox_ended_by(runner->mailbox, 0);
+
+    if (mscclpp_runner_has_ended(runner)) {
+        return runner->launches;
+    }
+    return ended_by_first > 0 ? ended_by_first - 1 : 0;
+}
+
 void mscclpp_runner_release_mappings(mscclpp_runner_t *runner, bool all)
 {
     uint64_t last_ended;
@@ -265,12 +286,7 @@ void mscclpp_runner_release_mappings(mscclpp_runner_t *runner, bool all)
     if (runner->hold_count == 0) {
         return;
     }
-    last_ended = mscclpp_mailbox_ended_by(runner->mailbox, 0);
-    /*
-     * Other blocks may still be working on the last operation that block 0 has ended. So this operation counts as ended
-     * only if all blocks have ended theirs.
-     */
-    last_ended = mscclpp_runner_has_ended(runner) ? runner->launches : last_ended > 0 ? last_ended - 1 : 0;
+    last_ended = last_ended_launch(runner);
     for (i = 0; i < runner->hold_count; ++i) {
         if (all || runner->holds[i].launch <= last_ended) {
             mscclpp_mapping_put(runner->holds[i].mapping);

@@ -6,12 +6,15 @@
 #include "mca/common/run/runner.h"
 
 /*
- * An early kernel gets one part in EARLY_PART of the blocks that can run at once. A call that the host waits for takes
- * half of them.
+ * An early kernel gets 1 / EARLY_PART of the blocks that can run at once. A call that the host waits for takes half of
+ * them.
  */
 #define EARLY_PART 4u
 
 uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner)
 {
-    return runner->block_limit == 0 ? 0 : runner->block_limit < EARLY_PART ? 1 : runner->block_limit / EARLY_PART;
+    if (runner->block_limit == 0) {
+        return 0; /* no limit */
+    }
+    return runner->block_limit < EARLY_PART ? 1 : runner->block_limit / EARLY_PART;
 }

@@ -1,6 +1,6 @@
 /*
  * The buffers of earlier exchanges, for early calls that pass them again. Such a call needs no exchange: the ranks only
- * tell one another, as they meet before the launch, that all of them pass the buffers of the same exchange.
+ * tell one another at the meeting before the launch that all of them pass the buffers of the same exchange.
  */
 #include "mca/common/run/known.h"
 
@@ -49,10 +49,10 @@ static const mscclpp_known_t *find_known(const mscclpp_runner_t *runner, const v
         const mscclpp_known_t *known = runner->known[i];
 
         if (known != NULL && known->in == in && known->out == out) {
-            return is_still_allocated(runner, out, known->out_id) &&
-                           (in == out || is_still_allocated(runner, in, known->in_id))
-                       ? known
-                       : NULL;
+            const bool are_allocated = is_still_allocated(runner, out, known->out_id) &&
+                                       (in == out || is_still_allocated(runner, in, known->in_id));
+
+            return are_allocated ? known : NULL;
         }
     }
     return NULL;
@@ -116,11 +116,11 @@ static bool have_all_published(const mscclpp_group_t *group, const uint64_t *own
 
 /*
  * Publishes the number of the exchange before the arrival, so that a rank that has seen all arrivals sees all numbers.
- * Consecutive meetings use two words in turn: a rank publishes a number for meeting k + 2 only after all ranks have
- * arrived at meeting k + 1, and so have read the numbers of meeting k.
+ * Consecutive meetings use two words in turn, because a rank publishes a number for meeting k + 2 only after all ranks
+ * have arrived at meeting k + 1, and so have read the numbers of meeting k.
  */
 mscclpp_status_t mscclpp_runner_meet_known(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
-                                           bool launches, mscclpp_known_buffers_t *buffers, bool *found_p)
+                                           bool launches_kernel, mscclpp_known_buffers_t *buffers, bool *found_p)
 {
     mscclpp_group_t *group = runner->group;
     uint64_t *own_word = &group->board[group->rank].known[(group->arrivals + 1) % 2];
@@ -133,7 +133,7 @@ mscclpp_status_t mscclpp_runner_meet_known(mscclpp_runner_t *runner, const void 
     mscclpp_status_t status;
 
     mscclpp_board_store(own_word, number);
-    status = launches ? mscclpp_group_meet(group, bytes, true) : mscclpp_group_arrive(group, bytes);
+    status = launches_kernel ? mscclpp_group_meet(group, bytes, true) : mscclpp_group_arrive(group, bytes);
     *found_p = status == MSCCLPP_OK && number != 0 && have_all_published(group, own_word, number);
     if (*found_p) {
         mscclpp_runner_hold_mappings(runner, mappings, count);
@@ -143,7 +143,7 @@ mscclpp_status_t mscclpp_runner_meet_known(mscclpp_runner_t *runner, const void 
         mscclpp_mapping_put(mappings[--count]);
     }
     if (status == MSCCLPP_OK) {
-        mscclpp_group_give_slot(group); /* the exchange that follows must not keep it */
+        mscclpp_group_give_slot(group); /* this rank must not hold the slot during the exchange that follows */
     }
     return status;
 }
@@ -196,16 +196,18 @@ static void remember(mscclpp_runner_t *runner, const void *in, void *out, const 
     known->out_id = known->ranks[group->rank].out.buffer_id;
 }
 
-void mscclpp_runner_note_exchange(mscclpp_runner_t *runner, bool mapped, const void *in, void *out,
+void mscclpp_runner_note_exchange(mscclpp_runner_t *runner, bool has_mapped, const void *in, void *out,
                                   const mscclpp_dev_runs_t *places)
 {
-    if (mapped) {
+    if (has_mapped) {
         runner->map_failures = 0;
         remember(runner, in, out, places);
         return;
     }
     runner->map_pause = 1u << runner->map_failures;
-    runner->map_failures += runner->map_failures < DOUBLINGS_MAX;
+    if (runner->map_failures < DOUBLINGS_MAX) {
+        ++runner->map_failures;
+    }
     mscclpp_debug("%s: the buffers of a call cannot be mapped; the next %u such calls go through scratch",
                   runner->group->oob.label, runner->map_pause);
 }

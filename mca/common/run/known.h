@@ -16,9 +16,9 @@ typedef struct {
 } mscclpp_known_buffers_t;
 
 /*
- * Meets the other ranks before an early call: by mscclpp_group_meet if it launches a kernel (`launches`, equal on all
- * ranks), and otherwise by mscclpp_group_arrive. `in` and `out` are the buffers that this rank shares, or NULL.
- * *found_p is equal on all ranks.
+ * Meets the other ranks before an early call: by mscclpp_group_meet if the call launches a kernel
+ * (`launches_kernel`, equal on all ranks), and otherwise by mscclpp_group_arrive. `in` and `out` are the buffers that
+ * this rank shares, or NULL. *found_p is equal on all ranks.
  *
  * *found_p is true if all ranks pass the buffers that they passed in one earlier exchange, none of these has been freed
  * since, and all mappings are still open. Then *buffers has them, they stay mapped as after an exchange
@@ -26,26 +26,27 @@ typedef struct {
  * buffers, and to meet again. Does not call the GPU runtime except to ask for the numbers of this rank's allocations.
  */
 mscclpp_status_t mscclpp_runner_meet_known(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
-                                           bool launches, mscclpp_known_buffers_t *buffers, bool *found_p);
+                                           bool launches_kernel, mscclpp_known_buffers_t *buffers, bool *found_p);
 
 /*
  * Notes the result of the last exchange, with the buffers that this rank has shared. All ranks call it after each
- * exchange for an early call. If the buffers could be mapped, later calls that pass them find them. `places` has for
+ * exchange for an early call. If the buffers could be mapped (`has_mapped`), they are kept for later calls that pass
+ * the same buffers. `places` has for
  * each rank the place of this rank's block in that rank's output; NULL: it is not kept.
  */
-void mscclpp_runner_note_exchange(mscclpp_runner_t *runner, bool mapped, const void *in, void *out,
+void mscclpp_runner_note_exchange(mscclpp_runner_t *runner, bool has_mapped, const void *in, void *out,
                                   const mscclpp_dev_runs_t *places);
 
 /*
- * Returns true if the next early call that would map buffers must not try that, because earlier calls could not map
- * theirs. To be called once for each such call. Equal on all ranks.
+ * Returns true if the next early call must not try to map its buffers, because earlier calls could not map theirs.
+ * Called once for each call that would map buffers. Equal on all ranks.
  */
 bool mscclpp_runner_pauses_mapping(mscclpp_runner_t *runner);
 
 /*
- * Frees what is kept of earlier exchanges, and forgets those that have failed. All ranks of a team that goes on do so
- * before the same call: those of a team that is taken over, whose next request may have its blocks at other places in
- * the same buffers.
+ * Frees what is kept of earlier exchanges, and forgets the exchanges that have failed. All ranks of a team call it
+ * before the same collective call. It is needed if the team is taken over: the next request may have its blocks at
+ * other places in the same buffers.
  */
 void mscclpp_runner_forget_known(mscclpp_runner_t *runner);
 

@@ -19,18 +19,19 @@
 #define POLLS_PER_TURN 512u
 
 /*
- * Polls before the first call of progress, which would delay small operations. Most small operations end within these.
+ * Polls before the first call of progress. Most small operations end during these polls, and a call of progress would
+ * delay them.
  */
 #define POLLS_BEFORE_FIRST_TURN 4096u
 
 /*
- * The same in a fiber, where each turn is one call of progress: polls in a turn, and the number of turns with polls.
- * The first turn has no polls, because it belongs to MPI's call that starts the operation, which must not wait.
+ * The polls in each turn of a fiber, and the number of turns with polls. A turn of a fiber is one call of progress. The
+ * first turn has no polls, because it belongs to the MPI call that starts the operation, and that call must not wait.
  */
 #define FIBER_POLLS_PER_TURN 128u
 #define FIBER_POLLING_TURNS 64u
 
-/* Polls between two checks whether the lingering kernel left before it saw the doorbell. */
+/* Polls between two checks for a missed ring. */
 #define POLLS_PER_MISS_CHECK 32u
 
 /* Seconds that a kernel may take to leave after it was told to. */
@@ -75,21 +76,22 @@ static void take_inline_turn(void *context)
 {
     inline_wait_t *inline_wait = context;
 
-    if (inline_wait->status == MSCCLPP_OK) {
-        mscclpp_runner_t *runner = inline_wait->runner;
+    mscclpp_runner_t *runner = inline_wait->runner;
 
-        /*
-         * While this function runs, this thread may launch other kernels, which must not call it. So it is removed
-         * here. The current kernel has its own copy of the pointer.
-         */
-        runner->gpu->set_progress(NULL, NULL);
-        inline_wait->status = runner->pump != NULL ? runner->pump(runner->pump_context) : MSCCLPP_OK;
-        if (inline_wait->status == MSCCLPP_OK) {
-            inline_wait->status = mscclpp_group_wait_turn(&inline_wait->wait);
-        }
-        if (inline_wait->status != MSCCLPP_OK) {
-            __atomic_store_n(&inline_wait->runner->mailbox->abort, 1, __ATOMIC_RELAXED);
-        }
+    if (inline_wait->status != MSCCLPP_OK) {
+        return;
+    }
+    /*
+     * While this function runs, this thread may launch other kernels, which must not call it. So it is removed here.
+     * The current kernel has its own copy of the pointer.
+     */
+    runner->gpu->set_progress(NULL, NULL);
+    inline_wait->status = runner->pump != NULL ? runner->pump(runner->pump_context) : MSCCLPP_OK;
+    if (inline_wait->status == MSCCLPP_OK) {
+        inline_wait->status = mscclpp_group_wait_turn(&inline_wait->wait);
+    }
+    if (inline_wait->status != MSCCLPP_OK) {
+        __atomic_store_n(&runner->mailbox->abort, 1, __ATOMIC_RELAXED);
     }
 }
 
@@ -98,8 +100,8 @@ static void take_inline_turn(void *context)
  * reports an error, or if the kernel does not leave within LEAVE_SECONDS. Then nothing that the kernel uses is ever
  * freed; the team warns of that when it ends.
  *
- * If the operation was started by a ring, the runner may have no stream, so a kernel that has crashed is waited for
- * until the time limit. After a missed ring, no kernel has the operation, so the wait ends at once.
+ * If the operation was started by a ring, the runner may have no stream to ask about a kernel that has crashed. The
+ * wait then lasts until the time limit. After a missed ring, no kernel has the operation, so the wait ends at once.
  */
 static void await_kernel_exit(mscclpp_runner_t *runner)
 {
@@ -161,60 +163,69 @@ static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclp
 }
 
 /*
- * Polls the mailbox before the fiber gives its turn to others. The application may be waiting for this call, and polls
- * notice the end of a small call sooner than further turns do.
+ * Polls the mailbox after turn number `turns` of a wait in a fiber. The application may be waiting for this call, and
+ * polls notice the end of a small call sooner than further turns do.
  */
 static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
 {
-    uint32_t polls;
+    uint32_t polls = turns <= FIBER_POLLING_TURNS ? FIBER_POLLS_PER_TURN : 0;
 
-    for (polls = 0; polls < FIBER_POLLS_PER_TURN && turns <= FIBER_POLLING_TURNS && !mscclpp_runner_has_ended(runner);
-         ++polls) {
+    while (polls > 0 && !mscclpp_runner_has_ended(runner)) {
+        --polls;
     }
+}
+
+/*
+ * Does what is due at poll number `polls` of a wait for the end of the operation, and returns the error. Every poll
+ * calls the pump. Only certain polls look for a missed ring, make progress, and ask the runtime whether the kernel
+ * still runs. `spins` is false if every poll has to do so, because the thread or the processor is needed by others.
+ */
+static mscclpp_status_t tend_wait(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
+                                  mscclpp_group_wait_t *wait, uint32_t polls, bool spins)
+{
+    const double check_due = wait->next_check;
+    mscclpp_status_t status = runner->pump != NULL ? runner->pump(runner->pump_context) : MSCCLPP_OK;
+
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    if ((polls % POLLS_PER_MISS_CHECK == 0 || !spins) && mscclpp_linger_missed(runner)) {
+        return restart_operation(runner, launch, wait->event_name);
+    }
+    if (spins && (polls < POLLS_BEFORE_FIRST_TURN || polls % POLLS_PER_TURN != 0)) {
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_group_wait_turn(wait);
+    if (status == MSCCLPP_OK && !spins && !runner->group->on_twin && !mscclpp_fiber_is_apart()) {
+        poll_in_fiber(runner, polls);
+    }
+    /* The runtime is asked only after a turn that has made one of its rare checks, because asking is slow. */
+    if (status == MSCCLPP_OK && wait->next_check > check_due && mscclpp_group_may_ask(wait)) {
+        status = mscclpp_runner_check_kernel(runner, wait->event_name);
+    }
+    return status;
 }
 
 /*
  * Waits for the end of the operation. If anything fails in the meantime, tells the kernel to leave, waits for that, and
  * returns the error.
  *
- * The wait spins on the mailbox, and calls the pump at each poll. Only at certain polls does it look for a missed ring,
- * make progress, and ask the runtime whether the kernel still runs. On the twin it does not spin, because the kernel's
- * threads need the processor. In a fiber it spins only briefly, because other fibers need the thread.
+ * The wait spins on the mailbox. On the twin it does not spin, because the kernel's threads need the processor. In a
+ * fiber it spins only briefly, because other fibers need the thread.
  */
 static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                   const char *operation_name)
 {
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
-    mscclpp_group_wait_t wait;
     const bool spins = !runner->group->on_twin && !mscclpp_fiber_inside();
-    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_group_wait_t wait;
     uint32_t polls = 0;
 
     mscclpp_group_wait_init(&wait, runner->group, operation_name, args->bytes);
     wait.is_pumped = runner->pump != NULL;
     while (!mscclpp_runner_has_ended(runner)) {
-        double check_due = wait.next_check;
+        const mscclpp_status_t status = tend_wait(runner, launch, &wait, ++polls, spins);
 
-        ++polls;
-        if (runner->pump != NULL) {
-            status = runner->pump(runner->pump_context);
-        }
-        if (status != MSCCLPP_OK) {
-            /* The pump has failed. */
-        } else if ((polls % POLLS_PER_MISS_CHECK == 0 || !spins) && mscclpp_linger_missed(runner)) {
-            status = restart_operation(runner, launch, operation_name);
-        } else if ((polls < POLLS_BEFORE_FIRST_TURN || polls % POLLS_PER_TURN != 0) && spins) {
-            continue;
-        } else {
-            status = mscclpp_group_wait_turn(&wait);
-            if (status == MSCCLPP_OK && !spins && !runner->group->on_twin && !mscclpp_fiber_is_apart()) {
-                poll_in_fiber(runner, polls);
-            }
-            /* The runtime is asked only after a turn that has made one of its rare checks, because asking is slow. */
-            if (status == MSCCLPP_OK && wait.next_check > check_due && mscclpp_group_may_ask(&wait)) {
-                status = mscclpp_runner_check_kernel(runner, operation_name);
-            }
-        }
         if (status != MSCCLPP_OK) {
             __atomic_store_n(&runner->mailbox->abort, 1, __ATOMIC_RELAXED);
             await_kernel_exit(runner);
@@ -240,7 +251,7 @@ static void forget_captured(void *context)
 
 /*
  * Drops the mapped buffers of a captured operation, and takes the operation off the runner's count. The runtime calls
- * it as it calls forget_captured.
+ * this function when it would call forget_captured for an operation without mapped buffers.
  */
 static void forget_mapped(void *context)
 {

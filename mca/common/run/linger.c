@@ -13,22 +13,35 @@
 #include "mca/common/run/bell.h"
 #include "mca/common/run/runner.h"
 
-/* The most devices on which kernels may linger. */
+/* Kernels linger only on devices with numbers below this one. */
 #define MAX_DEVICES 64
 #define NS_PER_US 1000.0
 
-/* The largest operation, in bytes, that one block serves faster than several, which have to relay the doorbell. */
-#define SINGLE_BYTES_MAX 8192u
-#define TWIN_SINGLE_BYTES_MAX 256u
+/*
+ * The number of blocks that an operation may need, as a multiple of the blocks that are set for lingering kernels. If
+ * other processes use the GPU, kernels that would take half of it do not linger.
+ */
+#define BLOCKS_FACTOR 4u
+#define SHARED_BLOCKS_FACTOR 2u
 
-/* The largest block, in bytes, that one block of the kernel serves in little code with up to BRIEF_RANKS_MAX ranks. */
+/*
+ * The largest operation, in bytes, that one block serves faster than several blocks. Several blocks have to relay the
+ * doorbell.
+ */
+#define ONE_BLOCK_BYTES_MAX 8192u
+#define TWIN_ONE_BLOCK_BYTES_MAX 256u
+
+/*
+ * With at most BRIEF_RANKS_MAX ranks, one block of the kernel serves data of up to BRIEF_BYTES_MAX bytes for each peer
+ * in little code (device/kern/linger_brief_coll.h).
+ */
 #define BRIEF_BYTES_MAX 4096u
 #define BRIEF_RANKS_MAX 8u
 
 /*
- * A call counts as following "at once" if it comes within 1 / AT_ONCE_PART of the kernel's idle time. The rest of that
- * time is a margin: for the completion's way to the host and the doorbell's way back (some 3 us), for exchanges of
- * buffers between the ranks, and for delays of the host.
+ * A call follows "at once" if it comes within 1 / AT_ONCE_PART of the kernel's idle time. The rest of the idle time is
+ * a margin for the way of the completion to the host and of the doorbell back (some 3 us), for exchanges of buffers
+ * between the ranks, and for delays of the host.
  */
 #define AT_ONCE_PART 5
 
@@ -40,17 +53,17 @@
 #define LEAVE_SECONDS_BEFORE_LAUNCH 100e-6
 
 /*
- * The team whose kernel lingers on each device; with `side_by_side`, kernels of any number of teams may. Guarded by
- * `lock`.
+ * The team whose kernel lingers on each device. With `side_by_side`, kernels of any number of teams linger on a device,
+ * and there are no owners. Guarded by `lock`.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_runner_t *owners[MAX_DEVICES];
 static bool side_by_side;
 
-/* This process has queued a kernel in a stream of the application. Such kernels may be waiting for other ranks. */
+/* This process has queued a kernel in a stream of the application. Such a kernel may wait for other ranks. */
 static bool has_enqueued;
 
-/* Stores only once: later calls do not write to a cache line that other threads read. */
+/* Stores only once, so that later calls do not write to a cache line that other threads read. */
 void mscclpp_linger_note_enqueue(void)
 {
     if (!__atomic_load_n(&has_enqueued, __ATOMIC_RELAXED)) {
@@ -65,7 +78,7 @@ void mscclpp_linger_share_devices(bool share)
     pthread_mutex_unlock(&lock);
 }
 
-/* Returns `blocks`, limited to what a lingering kernel and the GPU can have. */
+/* Returns `blocks`, or fewer blocks if a lingering kernel or the GPU cannot have as many. */
 static uint32_t clamp_blocks(const mscclpp_runner_t *runner, uint32_t blocks)
 {
     blocks = blocks > MSCCLPP_DEV_LINGER_BLOCKS ? MSCCLPP_DEV_LINGER_BLOCKS : blocks;
@@ -75,31 +88,30 @@ static uint32_t clamp_blocks(const mscclpp_runner_t *runner, uint32_t blocks)
 void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *config, bool takes_turns, bool spans)
 {
     mscclpp_linger_t *linger = &runner->linger;
-    uint32_t blocks = runner->group->on_twin ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
+    const bool on_twin = runner->group->on_twin;
+    const uint32_t blocks = on_twin ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
+    const uint32_t gpu_factor = runner->shares_gpu ? SHARED_BLOCKS_FACTOR : BLOCKS_FACTOR;
 
     linger->is_always = strcmp(config->linger, "on") == 0;
     linger->is_allowed = runner->device >= 0 && runner->device < MAX_DEVICES && (runner->group->size > 1 || spans) &&
                          strcmp(config->linger, "off") != 0 &&
-                         (linger->is_always || (!runner->group->on_twin && !takes_turns && !runner->group->is_traced));
+                         (linger->is_always || (!on_twin && !takes_turns && !runner->group->is_traced));
     linger->window_ns = (uint64_t)(config->linger_window * NS_PER_US);
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;
-    linger->single_max = runner->group->on_twin ? TWIN_SINGLE_BYTES_MAX : SINGLE_BYTES_MAX;
+    linger->one_block_max_bytes = on_twin ? TWIN_ONE_BLOCK_BYTES_MAX : ONE_BLOCK_BYTES_MAX;
     /*
      * On the twin, operations with packets get one block less than others, so that tests cover kernels of both widths.
      */
-    linger->wide_blocks = clamp_blocks(runner, runner->group->on_twin && blocks > 2 ? blocks - 1 : blocks);
-    /* If other processes use the GPU, kernels that would take half of it do not linger. */
-    linger->max_blocks = clamp_blocks(runner, runner->group->on_twin ? blocks
-                                              : runner->shares_gpu   ? 2 * blocks
-                                                                     : 4 * blocks);
-    linger->nthreads = runner->group->on_twin ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
+    linger->wide_blocks = clamp_blocks(runner, on_twin && blocks > 2 ? blocks - 1 : blocks);
+    linger->max_blocks = clamp_blocks(runner, on_twin ? blocks : gpu_factor * blocks);
+    linger->nthreads = on_twin ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     /*
      * Clusters start faster, but only when enough adjacent multiprocessors are free. On a shared GPU, kernels of other
-     * ranks or threads may leave enough multiprocessors free, but not adjacent ones, and may wait for this kernel. So
-     * there are clusters only where neither ranks nor threads share the GPU: there the device runs only work that waits
-     * for no other rank, and adjacent multiprocessors become free. Kernels that this process has queued in streams of
-     * the application are the exception: from the first of them on there are no clusters (`has_enqueued`).
+     * ranks or threads may leave only multiprocessors free that are not adjacent, and may wait for this kernel. So
+     * kernels form clusters only if neither ranks nor threads share the GPU. All work on such a GPU ends without other
+     * ranks, and then adjacent multiprocessors are free. Only queued kernels of this process may wait for other ranks,
+     * so no kernel forms a cluster after the first of them (`has_enqueued`).
      */
     linger->may_cluster = config->linger_cluster && !runner->group->meet_first && !runner->shares_gpu;
     mscclpp_linger_history_init(&linger->history);
@@ -108,8 +120,8 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
 }
 
 /*
- * Tells the lingering kernel to leave. Does not wait. The caller holds the lock, so that no other thread takes the
- * kernel for ringable meanwhile.
+ * Tells the team's lingering kernel to leave. Does not wait. The caller holds the lock, so that no other thread allows
+ * rings meanwhile.
  */
 static void make_leave(mscclpp_runner_t *runner)
 {
@@ -122,9 +134,9 @@ static void make_leave(mscclpp_runner_t *runner)
 
 /*
  * Tells the team's lingering kernel to leave. Unless kernels linger side by side, also tells the kernel of the device's
- * owner, and makes this team the owner (`becomes_owner`) or none. Does not wait. The owner is stored atomically,
- * because mscclpp_linger_clear reads it without the lock. The caller has checked that the device's number is below
- * MAX_DEVICES (`is_allowed` implies it).
+ * owner to leave. With `becomes_owner`, this team is then the owner; otherwise the device has no owner. Does not wait.
+ * The owner is stored atomically, because mscclpp_linger_clear reads it without the lock. The caller has checked that
+ * the device's number is below MAX_DEVICES (`is_allowed` implies it).
  */
 static void replace_owner(mscclpp_runner_t *runner, bool becomes_owner)
 {
@@ -165,8 +177,8 @@ static void allow_rings(mscclpp_runner_t *runner, uint64_t number)
 }
 
 /*
- * Returns the number of the last lingering kernel that has left. Acquired, because the caller may next reuse or free
- * memory that the kernel used.
+ * Returns the number of the last lingering kernel that has left. The load acquires, because the caller may next reuse
+ * or free memory that the kernel used.
  */
 static uint64_t last_left_kernel(const mscclpp_runner_t *runner)
 {
@@ -174,7 +186,8 @@ static uint64_t last_left_kernel(const mscclpp_runner_t *runner)
 }
 
 /*
- * Returns the arguments by which a lingering kernel serves the operation's plan; NULL: it cannot, or there is no plan.
+ * Returns the arguments with which a lingering kernel serves the operation's plan. NULL: the operation has no plan, or
+ * no lingering kernel can serve the plan.
  */
 static const mscclpp_dev_plan_args_t *lasting_plan(const mscclpp_dev_launch_t *launch)
 {
@@ -191,17 +204,27 @@ static bool suits_one_block(const mscclpp_runner_t *runner, const mscclpp_dev_la
     const uint64_t bytes = mscclpp_bell_bytes(launch);
 
     if (!mscclpp_bell_is_coll(launch)) {
-        return args->bytes <= runner->linger.single_max;
+        return args->bytes <= runner->linger.one_block_max_bytes;
     }
-    return bytes * (args->nranks - 1) <= runner->linger.single_max ||
+    return bytes * (args->nranks - 1) <= runner->linger.one_block_max_bytes ||
            (!runner->group->on_twin && bytes <= BRIEF_BYTES_MAX && args->nranks <= BRIEF_RANKS_MAX);
+}
+
+/* Returns true if an all-reduce of `units` units with packets between nodes takes one epoch. */
+static bool fits_nodes_packets(const mscclpp_dev_nodes_args_t *nodes, uint64_t units)
+{
+    const uint64_t shard_units = (units + nodes->shards - 1) / nodes->shards;
+    const uint64_t slot_units =
+        MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->doubling.slots);
+
+    return shard_units <= MSCCLPP_DEV_NODES_CAPACITY(nodes->common.packet_half, nodes->largest_node, slot_units);
 }
 
 /*
  * Returns true if a lingering kernel can serve the operation, whichever kernel lingers now.
  *
- * With packets on one node, it serves only operations of one epoch. The grid does not affect how their data are
- * divided, so ranks may have different grids.
+ * Operations with packets on one node are served only if they take one epoch. Their data are divided independently of
+ * the grid, so ranks may have different grids.
  *
  * In all other operations, the blocks of all ranks meet, so every rank must use the same number of blocks. Such an
  * operation uses the number that was chosen for it, and the kernel must have at least as many.
@@ -209,15 +232,13 @@ static bool suits_one_block(const mscclpp_runner_t *runner, const mscclpp_dev_la
 static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_args_t *args = launch->args;
-    const mscclpp_dev_nodes_args_t *nodes = launch->args; /* for kernels that span nodes */
     const uint64_t bytes = mscclpp_bell_bytes(launch), units = (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    uint64_t shard_units, slot_units;
 
     if (!runner->linger.is_allowed || bytes > runner->linger.max_bytes) {
         return false;
     }
-    /* Lists of blocks are for one block of the kernel: several would read them one after another. */
-    if (mscclpp_bell_is_varied(launch) &&
+    /* One block of the kernel serves lists of blocks, because several would read them one after another. */
+    if (mscclpp_bell_has_lists(launch) &&
         (args->nranks > MSCCLPP_DEV_LINGER_PEERS || !suits_one_block(runner, launch))) {
         return false;
     }
@@ -238,11 +259,7 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     case MSCCLPP_KERNEL_PLAN:
         return launch->nblocks <= runner->linger.max_blocks && lasting_plan(launch) != NULL && !runner->group->spans;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
-        shard_units = (units + nodes->shards - 1) / nodes->shards;
-        slot_units =
-            MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->doubling.slots);
-        return launch->nblocks <= runner->linger.max_blocks &&
-               shard_units <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->largest_node, slot_units);
+        return launch->nblocks <= runner->linger.max_blocks && fits_nodes_packets(launch->args, units);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
         /* With many blocks, a launch of the kernel for the exact type is faster. The twin has no such kernels. */
         return launch->nblocks <= (runner->group->on_twin ? runner->linger.max_blocks : 1);
@@ -251,14 +268,14 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     }
 }
 
-/* Returns true if the operation is one with packets on one node. */
+/* Returns true if the operation uses packets on one node. */
 static bool uses_packets(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
            mscclpp_bell_is_coll(launch);
 }
 
-/* Returns the fewest blocks that can serve the operation. With packets, 2 means any number above 1. */
+/* Returns the minimum number of blocks that can serve the operation. With packets, 2 means any number above 1. */
 static uint32_t fewest_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     if (!uses_packets(launch)) {
@@ -308,7 +325,10 @@ _Static_assert(MSCCLPP_DEV_BELL_VARIANT(MSCCLPP_DEV_BELL_ENCODE(0, 0, 0, 1, 0, M
                    MSCCLPP_DEV_NODES_HALVING,
                "the doorbell's code has room for every pattern between nodes");
 
-/* Returns the kernel's part of the doorbell's code: the set of buffers, made if needed, or the nodes' pattern. */
+/*
+ * Returns the variant in the doorbell's code. For a zero-copy operation, the variant is the set of buffers, which is
+ * made if needed. Between nodes, the variant is the pattern.
+ */
 static uint32_t choose_variant(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
@@ -320,7 +340,10 @@ static uint32_t choose_variant(mscclpp_runner_t *runner, const mscclpp_dev_launc
     return 0;
 }
 
-/* Returns the doorbell's code for a lingering kernel of `nblocks` blocks. One block or all serve packets. */
+/*
+ * Returns the doorbell's code for a lingering kernel of `nblocks` blocks. Operations with packets are served by one
+ * block or by all blocks.
+ */
 static uint32_t encode_bell(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                             uint32_t nblocks)
 {
@@ -332,8 +355,8 @@ static uint32_t encode_bell(const mscclpp_runner_t *runner, const mscclpp_dev_la
 }
 
 /*
- * Returns the number of blocks that report the end of the operation. If it is for several blocks, all blocks report:
- * each must have read the relayed doorbell before the next doorbell overwrites it.
+ * Returns the number of blocks that report the end of the operation. If several blocks serve it, all blocks of the
+ * kernel report: each must have read the relayed doorbell before the next doorbell overwrites it.
  */
 static uint32_t count_reporting_blocks(const mscclpp_linger_t *linger, uint32_t code)
 {
@@ -341,8 +364,8 @@ static uint32_t count_reporting_blocks(const mscclpp_linger_t *linger, uint32_t 
 }
 
 /*
- * Waits until the lingering kernel has left. The kernel's blocks use the relay and the team's memory until it has left.
- * Returns false if it does not leave within `seconds`.
+ * Waits until the lingering kernel has left. Until then, the kernel's blocks use the relay and the team's memory.
+ * Returns false if the kernel does not leave within `seconds`.
  */
 static bool await_leaving(const mscclpp_runner_t *runner, double seconds)
 {
@@ -373,14 +396,14 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner)
 }
 
 /*
- * Notes for the history how many calls the last lingering kernel served. Called before the launch that replaces that
- * kernel. A missed ring counts as well (`was_missed`): the kernel left too early, but the call did come.
+ * Adds to the history how many calls the last lingering kernel served. Called before the launch that replaces that
+ * kernel. A missed ring (`was_missed`) counts as well: the kernel left too early, but the call did come.
  */
 static void note_kernel(mscclpp_linger_t *linger, bool was_missed)
 {
-    if (linger->is_unnoted) {
+    if (linger->has_unnoted_rings) {
         mscclpp_linger_history_note_kernel(&linger->history, linger->rings - linger->rings_before + was_missed);
-        linger->is_unnoted = false;
+        linger->has_unnoted_rings = false;
     }
 }
 
@@ -395,46 +418,55 @@ static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_laun
 }
 
 /*
+ * Fills in the arguments of a lingering kernel of `nblocks` blocks that begins with this operation. In a team that
+ * spans nodes, can_serve accepts only operations with the arguments of kernels that span nodes, so the cast is valid.
+ */
+static void fill_linger_args(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
+                             uint32_t nblocks, mscclpp_dev_linger_args_t *linger_args)
+{
+    const mscclpp_linger_t *linger = &runner->linger;
+
+    linger_args->spans = runner->group->spans;
+    if (linger_args->spans) {
+        linger_args->nodes = *(const mscclpp_dev_nodes_args_t *)launch->args;
+    } else {
+        linger_args->common = *(const mscclpp_dev_args_t *)launch->args;
+        linger_args->common.bytes = mscclpp_bell_bytes(launch);
+    }
+    memcpy(linger_args->sets, linger->sets, sizeof(linger_args->sets));
+    linger_args->plan = lasting_plan(launch);
+    linger_args->plan_blocks = linger_args->plan != NULL ? launch->nblocks : 0;
+    linger_args->number = runner->launches + 1;
+    linger_args->window_ns = linger->window_ns;
+    linger_args->idle_ns = linger->idle_ns;
+    linger_args->cluster = linger->may_cluster && !__atomic_load_n(&has_enqueued, __ATOMIC_RELAXED);
+    linger_args->coll = mscclpp_bell_coll(launch);
+    linger_args->code = encode_bell(runner, launch, variant, nblocks);
+}
+
+/*
  * Launches a kernel that serves the operation and then lingers. If the previous lingering kernel does not leave in
- * time, launches an ordinary kernel and leaves *reporting_blocks_p unchanged. Returns the error of the launch. In a
- * team that spans nodes, can_serve accepts only operations with the arguments of kernels that span nodes, so the cast
- * is valid.
+ * time, launches an ordinary kernel and leaves *reporting_blocks_p unchanged. Returns the error of the launch.
  */
 static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                                          uint32_t *reporting_blocks_p)
 {
-    const mscclpp_dev_args_t *args = launch->args;
     mscclpp_linger_t *linger = &runner->linger;
     mscclpp_dev_linger_args_t linger_args;
     mscclpp_dev_launch_t linger_launch;
     mscclpp_status_t status;
 
-    linger_args.spans = runner->group->spans;
-    if (linger_args.spans) {
-        linger_args.nodes = *(const mscclpp_dev_nodes_args_t *)launch->args;
-    } else {
-        linger_args.common = *args;
-        linger_args.common.bytes = mscclpp_bell_bytes(launch);
-    }
-    memcpy(linger_args.sets, linger->sets, sizeof(linger_args.sets));
-    linger_args.plan = lasting_plan(launch);
-    linger_args.plan_blocks = linger_args.plan != NULL ? launch->nblocks : 0;
-    linger_args.number = runner->launches + 1;
-    linger_args.window_ns = linger->window_ns;
-    linger_args.cluster = linger->may_cluster && !__atomic_load_n(&has_enqueued, __ATOMIC_RELAXED);
     linger_launch.kernel = MSCCLPP_KERNEL_LINGER;
     linger_launch.nblocks = kernel_blocks(runner, launch);
-    linger_args.idle_ns = linger->idle_ns;
-    linger_args.coll = mscclpp_bell_coll(launch);
-    linger_args.code = encode_bell(runner, launch, variant, linger_launch.nblocks);
     linger_launch.nthreads = linger->nthreads;
     linger_launch.args = &linger_args;
+    fill_linger_args(runner, launch, variant, linger_launch.nblocks, &linger_args);
     replace_owner(runner, true);
     if (!await_leaving(runner, LEAVE_SECONDS_BEFORE_LAUNCH)) {
         mscclpp_linger_clear(runner);
         return mscclpp_repeats_launch(&runner->repeats, runner->gpu, runner->device, runner->stream, launch);
     }
-    if (mscclpp_bell_is_varied(launch)) {
+    if (mscclpp_bell_has_lists(launch)) {
         mscclpp_bell_write_lists(runner->mailbox, launch);
     }
     mscclpp_bell_clear(runner->mailbox, linger_args.number);
@@ -446,11 +478,11 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     linger->new_sets = 0;
     linger->plan = linger_args.plan;
     linger->last_kernel = linger_args.number;
-    linger->is_unnoted = true;
+    linger->has_unnoted_rings = true;
     linger->rings_before = linger->rings;
     linger->nblocks = linger_launch.nblocks;
     *reporting_blocks_p = count_reporting_blocks(linger, linger_args.code);
-    /* This step is the last one, because other threads may make the kernel leave from now on. */
+    /* Rings are allowed last, because from then on other threads may make the kernel leave. */
     allow_rings(runner, linger_args.number);
     return MSCCLPP_OK;
 }
@@ -466,25 +498,32 @@ static bool can_ring(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t 
            runner->linger.nblocks >= fewest_blocks(runner, launch);
 }
 
+/*
+ * Returns true if the last lingering kernel was launched with all that the operation needs besides the doorbell: the
+ * set of buffers (`variant`) of a zero-copy operation, or the plan.
+ */
+static bool knows_operation(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *launch, uint32_t variant)
+{
+    if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
+        return (linger->new_sets >> variant & 1) == 0;
+    }
+    return launch->kernel != MSCCLPP_KERNEL_PLAN || linger->plan == lasting_plan(launch);
+}
+
 mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                       uint32_t *reporting_blocks_p)
 {
     mscclpp_linger_t *linger = &runner->linger;
     const bool is_servable = can_serve(runner, launch);
     const uint32_t variant = is_servable ? choose_variant(runner, launch) : 0;
-    /* True if the lingering kernel was launched with the operation's buffers, or its plan. */
-    const bool kernel_knows_buffers = launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY
-                                          ? (linger->new_sets >> variant & 1) == 0
-                                      : launch->kernel == MSCCLPP_KERNEL_PLAN ? linger->plan == lasting_plan(launch)
-                                                                              : true;
-    uint64_t ringable = __atomic_load_n(&linger->ringable, __ATOMIC_RELAXED);
+    const uint64_t ringable = __atomic_load_n(&linger->ringable, __ATOMIC_RELAXED);
     /* The end of an operation clears `rung`. If it is set here, the operation begins again after a missed ring. */
     const bool was_missed = linger->rung != 0;
     mscclpp_status_t status;
 
     linger->rung = 0;
     *reporting_blocks_p = launch->nblocks;
-    if (is_servable && kernel_knows_buffers && can_ring(runner, launch, ringable)) {
+    if (is_servable && knows_operation(linger, launch, variant) && can_ring(runner, launch, ringable)) {
         const uint32_t code = encode_bell(runner, launch, variant, linger->nblocks);
 
         mscclpp_bell_ring(runner->mailbox, runner->launches + 1, launch, code);
@@ -513,7 +552,7 @@ bool mscclpp_linger_missed(const mscclpp_runner_t *runner)
 {
     const mscclpp_linger_t *linger = &runner->linger;
 
-    /* The end is looked at last: a kernel that has served the operation reports its end before it leaves. */
+    /* The end is read last, because a kernel that has served the operation reports its end before it leaves. */
     return linger->rung != 0 && last_left_kernel(runner) >= linger->rung && !mscclpp_runner_has_ended(runner);
 }
 

@@ -23,25 +23,25 @@ typedef struct mscclpp_runner mscclpp_runner_t;
 
 /* State of one team's lingering kernels. Only linger.c uses the fields. */
 typedef struct {
-    bool is_allowed;      /* the team's kernels may linger */
-    bool is_always;       /* kernels linger, whatever the history says */
-    uint64_t window_ns;   /* as in mscclpp_dev_linger_args_t */
-    uint64_t idle_ns;     /* as in mscclpp_dev_linger_args_t */
-    uint64_t max_bytes;   /* the maximum size of an operation that a lingering kernel may serve */
-    uint64_t single_max;  /* the maximum size of an operation that one block serves */
-    uint32_t wide_blocks; /* number of blocks of a kernel with several blocks, unless an operation needs more */
-    uint32_t max_blocks;  /* the maximum number of blocks that an operation may need */
-    uint32_t nthreads;    /* threads in each block of a lingering kernel */
-    bool may_cluster;     /* the blocks may form a cluster */
-    uint64_t ringable;    /* number of the kernel that may be rung; 0: none. Other threads clear it. */
-    uint64_t last_kernel; /* number of the last lingering kernel; 0: there was none */
-    uint64_t rung; /* number of the kernel that was rung for the current operation; 0: a kernel was launched instead */
+    bool is_allowed;              /* the team's kernels may linger */
+    bool is_always;               /* kernels linger, whatever the history says */
+    uint64_t window_ns;           /* as in mscclpp_dev_linger_args_t */
+    uint64_t idle_ns;             /* as in mscclpp_dev_linger_args_t */
+    uint64_t max_bytes;           /* the maximum size of an operation that a lingering kernel may serve */
+    uint64_t one_block_max_bytes; /* the maximum size of an operation that one block serves alone */
+    uint32_t wide_blocks;         /* number of blocks of a kernel with several blocks, unless an operation needs more */
+    uint32_t max_blocks;          /* the maximum number of blocks that an operation may need */
+    uint32_t nthreads;            /* threads in each block of a lingering kernel */
+    bool may_cluster;             /* the blocks may form a cluster */
+    uint64_t ringable;            /* number of the kernel that may be rung; 0: none. Other threads clear it. */
+    uint64_t last_kernel;         /* number of the last lingering kernel; 0: there was none */
+    uint64_t rung;    /* number of the kernel that was rung for the current operation; 0: no kernel was rung */
     uint32_t nblocks; /* number of blocks of the last lingering kernel */
     double last_end;  /* when the last operation ended, in seconds of mscclpp_now; 0: no operation has ended */
     uint64_t rings;   /* number of operations served without a launch */
     mscclpp_linger_history_t history;
-    bool is_unnoted;       /* the rings of the last lingering kernel have not been added to the history yet */
-    uint64_t rings_before; /* `rings` when that kernel was launched */
+    bool has_unnoted_rings; /* the rings of the last lingering kernel have not been added to the history yet */
+    uint64_t rings_before;  /* `rings` when that kernel was launched */
 
     /* The peers' buffers of the last zero-copy operations; kernels get all of these sets when they are launched. */
     mscclpp_dev_linger_set_t sets[MSCCLPP_DEV_LINGER_SETS];

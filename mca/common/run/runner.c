@@ -135,10 +135,12 @@ int mscclpp_runner_awaited(const mscclpp_runner_t *runner)
 {
     const uint64_t failed = __atomic_load_n(&runner->mailbox->failed, __ATOMIC_RELAXED);
 
-    /* Numbers above MSCCLPP_DEV_MAX_RANKS name ranks of other nodes. */
-    return failed == 0                          ? -1
-           : failed - 1 < MSCCLPP_DEV_MAX_RANKS ? runner->group->members[failed - 1]
-                                                : (int)(failed - 1 - MSCCLPP_DEV_MAX_RANKS);
+    if (failed == 0) {
+        return -1;
+    }
+    /* Up to MSCCLPP_DEV_MAX_RANKS, the mailbox has a rank of the node; above, a rank of the communicator. */
+    return failed <= MSCCLPP_DEV_MAX_RANKS ? runner->group->members[failed - 1]
+                                           : (int)(failed - 1 - MSCCLPP_DEV_MAX_RANKS);
 }
 
 /* Logs nothing; the caller may log the text. */

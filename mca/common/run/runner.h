@@ -28,13 +28,13 @@ typedef struct mscclpp_mapped mscclpp_mapped_t;
 struct mscclpp_mapped {
     mscclpp_mapped_t *next; /* in the runner's list */
     mscclpp_runner_t *runner;
-    uint64_t users; /* number of requests, graphs and calls that use it, + 1 while it is in the list */
+    uint64_t users; /* number of requests, graphs and calls that use the buffers, + 1 while this is in the list */
     const void *in; /* this rank's input */
     void *out;      /* this rank's output */
     const char *peer_in[MSCCLPP_DEV_MAX_RANKS]; /* all ranks' buffers, at the addresses for this rank's kernels */
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_dev_runs_t place[MSCCLPP_DEV_MAX_RANKS]; /* by rank: place of this rank's block in that rank's output, if
-                                                        blocks differ in size */
+    /* If blocks differ in size: the place of this rank's block in the output of each rank. */
+    mscclpp_dev_runs_t place[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
     int count; /* number of mappings */
 };
@@ -44,9 +44,9 @@ struct mscclpp_mapped {
 
 typedef struct mscclpp_known mscclpp_known_t; /* defined in known.c */
 
-/* How many units fit into the areas of a scratch, for kernel arguments. */
+/* The number of units that fit into each area of a scratch, for kernel arguments. */
 typedef struct {
-    uint64_t packet_half; /* of the layout that these capacities are for */
+    uint64_t packet_half; /* this size and the next one are of the layout that the capacities are for */
     uint64_t put_size;
     uint32_t oneshot, twophase, ll128, put;
 } mscclpp_runner_capacities_t;
@@ -57,7 +57,7 @@ struct mscclpp_runner {
     int device;              /* number of this rank's device */
     mscclpp_layout_t layout; /* of the scratch */
     mscclpp_runner_capacities_t capacities;
-    mscclpp_mapping_limit_t mapping_limit; /* how many mappings of peers' buffers may be kept */
+    mscclpp_mapping_limit_t mapping_limit; /* the number of mappings of peers' buffers that may be kept */
     bool stuck;            /* kernels may still run or peers still write, so what they use is never freed */
     uint32_t block_limit;  /* as in mscclpp_select_input_t; equal on all ranks */
     bool shares_gpu;       /* processes share a GPU, at the same time or in turns; equal on all ranks */
@@ -125,8 +125,8 @@ mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner);
 uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner);
 
 /*
- * Returns the release of a queued kernel that stores only in this rank's results, or meets the peers after it has
- * stored in theirs. runner->is_recording must be set for the call.
+ * Returns the release of a queued kernel that stores only in this rank's results, or that meets the peers after it has
+ * stored in their results. The caller has set runner->is_recording for this operation.
  */
 mscclpp_dev_release_t mscclpp_runner_queued_release(const mscclpp_runner_t *runner);
 
@@ -157,8 +157,9 @@ static inline bool mscclpp_runner_is_captured(const mscclpp_runner_t *runner)
 }
 
 /*
- * launch.c: makes those operations of graphs that outlive the runner end at once that were captured with this scratch.
- * Such operations then use only this rank's scratch and mailbox. No operation may run during the call.
+ * launch.c: disables the operations of graphs that were captured with this scratch, because the graphs may outlive the
+ * runner. A disabled operation ends at once, and uses only this rank's scratch and mailbox. No operation may run during
+ * the call.
  */
 mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout);
 
@@ -201,10 +202,10 @@ void mscclpp_runner_close_peers(mscclpp_runner_t *runner);
 
 /*
  * buffers.c: exchanges and maps the buffers of all ranks, and fills in `peer_in` and `peer_out` by rank. *mapped_p is
- * equal on all ranks. It is false if any buffer cannot be mapped, or if a rank is not willing; then this rank has
- * no mapping either. The mappings are held until the next launch has ended. Also compares the arguments of all ranks.
- * If they differ, logs this and returns MSCCLPP_ERR_INVALID on all ranks. After an error *mapped_p is not set, and
- * nothing is mapped.
+ * equal on all ranks. It is false, and this rank then has no mapping, if any buffer cannot be mapped or if a rank is
+ * not willing. The mappings are held until the next launch has ended. Also compares the arguments of all ranks. If they
+ * differ, logs this and returns MSCCLPP_ERR_INVALID on all ranks. After an error *mapped_p is not set, and nothing is
+ * mapped.
  */
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                          bool is_willing, const char **peer_in, char **peer_out, bool *mapped_p);
@@ -247,9 +248,9 @@ bool mscclpp_runner_reserve_holds(mscclpp_runner_t *runner, int count);
 void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **mappings, int count);
 
 /*
- * Keeps the mappings of the last exchange, whatever launches end (`in_use`), or lets the next
- * mscclpp_runner_release_mappings release them. That function must not run between the exchange and the last call of
- * this one, because it moves the mappings in their list.
+ * With `in_use`, keeps the mappings of the last exchange even after launches have ended. Without `in_use`, lets the
+ * next mscclpp_runner_release_mappings release them. That function must not run between the exchange and the last call
+ * of this one, because it moves the mappings in their list.
  */
 void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use);
 

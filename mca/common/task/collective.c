@@ -192,7 +192,7 @@ mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task)
     launch.nblocks = task->choice.nblocks;
     launch.nthreads = task->choice.nthreads;
     launch.args = &args;
-    if (mscclpp_bell_is_varied(&launch)) {
+    if (mscclpp_bell_has_lists(&launch)) {
         fill_blocks(task, &task->team->blocks_args);
         launch.args = &task->team->blocks_args;
         return start_kernel(task, &launch);

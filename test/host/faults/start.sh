@@ -49,7 +49,7 @@ plant known-differ known "$known" "$known" 's| && have_all_published\(group, own
 plant known-slot-kept known "$known" "$known" 's/mscclpp_group_give_slot\(group\);//'
 plant known-arrival-unawaited known mca/common/group/meeting.c mca/common/group/meeting.c \
     '/^mscclpp_status_t mscclpp_group_arrive/,/^\}/s/(2 \* group->arrivals) \+ 1\);/\1 + 1 + 100);/'
-plant known-engines-slot known "$known" "$known" 's/launches \?/true ?/'
+plant known-engines-slot known "$known" "$known" 's/launches_kernel \?/true ?/'
 plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/renew.c \
     '/status = meet_ranks\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet_ranks.*//;b};x}'
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c \
