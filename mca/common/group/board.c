@@ -10,10 +10,13 @@ const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64
                               (ptrdiff_t)(rank - group->rank) * (ptrdiff_t)sizeof(*group->board));
 }
 
-/* A word on the board about a call is so many times the call's number, plus the kind of its buffers. */
+/* A word on the board about a call is CALL_KINDS * the call's number + the kind of its buffers. */
 #define CALL_KINDS 4
 
-/* More calls than a communicator ever makes. On the board, the numbers of the next one's calls begin so much higher. */
+/*
+ * More calls than a communicator ever makes. On the board, the calls of each communicator have numbers that are higher
+ * by this constant than those of the communicator before it.
+ */
 #define CALLS_PER_COMMUNICATOR (UINT64_C(1) << 40)
 
 /*
@@ -102,7 +105,7 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
     return decided / CALL_KINDS >= board_number(group, call);
 }
 
-/* The exchange makes one rank the first, so a job with many ranks logs one line. */
+/* The atomic exchange succeeds on one rank only, so a job with many ranks logs one line. */
 bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline)
 {
     uint64_t *logged = &group->board[0].logged[at_deadline];
@@ -117,7 +120,7 @@ bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline)
     return false;
 }
 
-/* The first exchange wins, so all ranks serve the call in the same way. */
+/* The atomic exchange succeeds on one rank only, so all ranks get one decision. */
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool on_device)
 {
     uint64_t *decided = &group->board[0].decided;

@@ -129,7 +129,7 @@ typedef struct {
     uint64_t absent;   /* ranks of other nodes that have sent nothing in the current call: mscclpp_board_add_absent */
     uint64_t waits_in; /* the call in which this rank waits and gives signs of life (signs.c), by
                           mscclpp_group_call_word; 0: it gives none */
-    uint64_t sign;     /* changes every millisecond while it does */
+    uint64_t sign;     /* changes every millisecond while `waits_in` is not 0 */
     uint64_t lease_begun; /* the last use of leased scratch that this rank has begun */
     uint64_t lease_ended; /* the last use of leased scratch that this rank has ended */
     /* Numbers of chunks in all calls by copy engines so far; see mca/common/engine/engine.h. */

@@ -32,7 +32,10 @@ const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *gr
     return &group->board[rank].buffers[group->exchanges % 2];
 }
 
-/* Plain accesses are enough, as for handles: `published` is released after the word, and acquired before it. */
+/*
+ * Plain accesses are enough, as for handles: the writer releases `published` after it has written the word, and a
+ * reader acquires `published` before it reads the word.
+ */
 void mscclpp_group_write_sizes(mscclpp_group_t *group, uint64_t sizes)
 {
     group->board[group->rank].sizes[group->exchanges % 2] = sizes;
@@ -41,6 +44,21 @@ void mscclpp_group_write_sizes(mscclpp_group_t *group, uint64_t sizes)
 uint64_t mscclpp_group_exchanged_sizes(const mscclpp_group_t *group, int rank)
 {
     return group->board[rank].sizes[group->exchanges % 2];
+}
+
+/*
+ * Returns true if the last vote of every rank is yes. Before all ranks have voted on the current exchange, the last
+ * vote of a rank may be about an earlier one, so the result counts only if all have voted.
+ */
+static bool have_all_said_yes(const mscclpp_group_t *group)
+{
+    bool all_said_yes = true;
+    int rank;
+
+    for (rank = 0; rank < group->size; ++rank) {
+        all_said_yes = all_said_yes && mscclpp_board_load(&group->board[rank].voted) % 2 != 0;
+    }
+    return all_said_yes;
 }
 
 /*
@@ -53,16 +71,11 @@ mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *
 {
     mscclpp_board_line_t *own_line = &group->board[group->rank];
     mscclpp_status_t status;
-    bool all_said_yes = true;
-    int rank;
 
     mscclpp_board_store(&own_line->voted, group->exchanges * 2 + own_vote);
     status = mscclpp_group_wait_words(group, event_name, bytes, &own_line->voted, group->exchanges * 2);
-    for (rank = 0; rank < group->size && status == MSCCLPP_OK; ++rank) {
-        all_said_yes = all_said_yes && mscclpp_board_load(&group->board[rank].voted) % 2 != 0;
-    }
     if (status == MSCCLPP_OK) {
-        *all_yes_p = all_said_yes;
+        *all_yes_p = have_all_said_yes(group);
     }
     return status;
 }
@@ -148,21 +161,18 @@ mscclpp_status_t mscclpp_group_end_exchange_by_deadline(mscclpp_group_t *group, 
 {
     mscclpp_board_line_t *own_line = &group->board[group->rank];
     mscclpp_status_t status;
-    bool all_said_yes = true;
-    int rank;
+    bool all_said_yes;
 
     mscclpp_board_store(&own_line->voted, group->exchanges * 2 + own_vote);
     status = wait_by_deadline(group, event_name, bytes, deadline, &own_line->voted, group->exchanges * 2);
-    for (rank = 0; rank < group->size && status == MSCCLPP_OK; ++rank) {
-        all_said_yes = all_said_yes && mscclpp_board_load(&group->board[rank].voted) % 2 != 0;
-    }
+    all_said_yes = status == MSCCLPP_OK && have_all_said_yes(group);
     /*
      * Ranks may see the deadline at different times. The first rank that ends the exchange decides for all ranks
      * whether the votes count. Only a rank that has seen all votes may decide that they do.
      */
     group->gave_up =
         status == MSCCLPP_OK && !end_once(group, have_all_reached(group, &own_line->voted, group->exchanges * 2));
-    *all_yes_p = status == MSCCLPP_OK && !group->gave_up && all_said_yes;
+    *all_yes_p = all_said_yes && !group->gave_up;
     return status;
 }
 
@@ -196,9 +206,10 @@ mscclpp_status_t mscclpp_group_compare_call_args(const mscclpp_group_t *group)
         const mscclpp_board_args_t call_args = mscclpp_group_exchanged(group, rank)->call_args;
 
         if (call_args != mscclpp_group_exchanged(group, 0)->call_args) {
-            return mscclpp_group_report_difference(
-                group, group->call_args != call_args ? rank : 0,
-                group->call_args != call_args ? call_args : mscclpp_group_exchanged(group, 0)->call_args);
+            const int other_rank = group->call_args != call_args ? rank : 0;
+
+            return mscclpp_group_report_difference(group, other_rank,
+                                                   mscclpp_group_exchanged(group, other_rank)->call_args);
         }
     }
     return MSCCLPP_OK;

@@ -31,7 +31,7 @@ typedef struct {
     /* By rank in the communicator: 1 + the rank that it blames (mscclpp_group_blame); 0: none is known. */
     int blamed[MSCCLPP_DEV_MAX_RANKS];
     uint64_t told_host; /* the last call on host buffers about which this rank has told the other nodes */
-    /* The last call in which this rank has told them that it waits. Not locked: only the call's thread uses it. */
+    /* The last call in which this rank has told the other nodes that it waits. Only the call's thread uses it. */
     uint64_t told_waiting;
 } mscclpp_group_notices_t;
 
@@ -57,24 +57,25 @@ typedef struct {
 
 /* What this rank has seen of the other ranks' signs of life (signs.c), by their numbers on the node. */
 typedef struct {
-    uint64_t call;                            /* the call that the other fields are about, by mscclpp_group_call_word */
-    double waited;                            /* seconds for which this rank has waited in that call */
-    double looked_at;                         /* when it last looked, or when the current wait began */
-    uint64_t last[MSCCLPP_DEV_MAX_RANKS];     /* the last sign of each rank */
-    double changed_at[MSCCLPP_DEV_MAX_RANKS]; /* the value of `waited` when it was last new, or the rank did not wait */
+    uint64_t call;                        /* the call that the other fields are about, by mscclpp_group_call_word */
+    double waited;                        /* seconds for which this rank has waited in that call */
+    double looked_at;                     /* when it last looked, or when the current wait began */
+    uint64_t last[MSCCLPP_DEV_MAX_RANKS]; /* the last sign of each rank */
+    /* By rank: the value of `waited` at the last look that found a new sign, or that found the rank not waiting. */
+    double changed_at[MSCCLPP_DEV_MAX_RANKS];
 } mscclpp_group_signs_t;
 
-/* What this rank knows of the rank of another node that it watches, and of the one that watches it (watch.c). */
+/* What this rank knows about the rank of another node that it watches, and about the rank that watches it (watch.c). */
 typedef struct {
     uint64_t call;     /* the call in which this rank watches */
-    int watched;       /* the rank that it watches; -1: none yet */
-    uint64_t sign;     /* the last sign of the watched rank in this call, 2 * its number, + 1 if it waits; 0: none */
-    double waited;     /* seconds that this rank has waited in the call, as of the last look; so are the next two */
-    double heard_at;   /* when the last sign came */
-    double asked_at;   /* when this rank last asked for one, or began to watch */
-    bool has_answered; /* a sign has come since */
-    int watcher;       /* a rank that has got a sign, and has to know when this rank no longer waits; -1: none */
-    uint64_t watcher_call;
+    int watched;       /* the rank that this rank watches; -1: none yet */
+    uint64_t sign;     /* the watched rank's last sign in this call: 2 * the sign's number, + 1 if it waits; 0: none */
+    double waited;     /* seconds for which this rank has waited in the call, as of the last look */
+    double heard_at;   /* the value of `waited` when the last sign came */
+    double asked_at;   /* the value of `waited` when this rank last asked for a sign, or began to watch */
+    bool has_answered; /* a sign has come since `asked_at` */
+    int watcher; /* the rank that this rank must tell when it no longer waits, because it has sent a sign; -1: none */
+    uint64_t watcher_call; /* the call for which that rank has asked */
 } mscclpp_group_watch_t;
 
 /* The state of one rank's part of a group. */
@@ -197,8 +198,8 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
 bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline);
 
 /*
- * signs.c: signs of life on the board, which show which ranks have stopped amid a wait. All of these are for the thread
- * that makes the call.
+ * signs.c: signs of life on the board, which show which ranks have stopped during a wait. Only the thread that makes
+ * the call may use the functions.
  *
  * mscclpp_group_begin_signs begins a wait at the time `now`. While the wait lasts, mscclpp_group_show_sign gives a sign
  * that this rank waits in call `call`, unless it is in a fiber, and mscclpp_group_read_signs takes the signs of the
@@ -210,8 +211,8 @@ void mscclpp_group_read_signs(mscclpp_group_t *group, uint64_t call, double now)
 void mscclpp_group_hide_sign(mscclpp_group_t *group);
 
 /*
- * Return true if a rank of the node, by its number on the node, has come to the current call, waits in it, and has
- * given no sign. mscclpp_group_is_silent: for so long that a message may name it. mscclpp_group_is_gone: for longer
+ * Return true if `rank`, numbered on the node, has come to the current call, waits in it, and has given no sign for
+ * some time: mscclpp_group_is_silent for so long that a message may name the rank, mscclpp_group_is_gone for longer
  * than a deadline.
  */
 bool mscclpp_group_is_silent(const mscclpp_group_t *group, int rank);
@@ -219,16 +220,17 @@ bool mscclpp_group_is_gone(const mscclpp_group_t *group, int rank);
 
 /*
  * watch.c: signs of life between nodes. mscclpp_group_watch_next is called in each round of checks of a wait in call
- * `call`. Returns true if the rank that this one watches has come to the call, waits in it, and has given no sign for
- * longer than a deadline; *gone_p is that rank in the communicator. mscclpp_group_end_watch hides this rank's sign,
- * also from the rank that watches this one.
+ * `call`. It returns true if the rank that this rank watches has come to the call, waits in it, and has given no sign
+ * for longer than a deadline; *gone_p is then that rank, numbered in the communicator. mscclpp_group_end_watch hides
+ * this rank's sign, and tells the rank that watches this one.
  */
 bool mscclpp_group_watch_next(mscclpp_group_t *group, uint64_t call, int *gone_p);
 void mscclpp_group_end_watch(mscclpp_group_t *group);
 
 /*
- * A round of checks of a wait that is not the group's own, before call `call`: gives a sign, takes those of other
- * ranks, and watches. mscclpp_group_begin_signs comes before the first one, and mscclpp_group_end_watch after the last.
+ * Makes a round of checks in a wait that is not the group's own, before call `call`: gives a sign, reads the signs of
+ * other ranks, and watches. The caller calls mscclpp_group_begin_signs before the first round, and
+ * mscclpp_group_end_watch after the last one.
  * Returns MSCCLPP_ERR_PEER, which is logged as information, if another rank has failed in that call or in an earlier
  * one.
  */
@@ -273,9 +275,9 @@ bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t vote_number, bool 
 uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group);
 
 /*
- * Tells all ranks that the current call has failed on this rank. `lost` is a rank whose connection broke (-1: none). It
- * is told last, but it is told, too: it may be alive and has no other way to learn about the failure. May wait half a
- * second until the notices are sent.
+ * Tells all ranks that the current call has failed on this rank. `lost` is a rank whose connection broke (-1: none).
+ * That rank is told last. It may be alive, and has no other way to learn about the failure. May wait half a second
+ * until the notices are sent.
  */
 void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status, int lost);
 
@@ -331,9 +333,10 @@ typedef enum {
 mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool at_deadline, double now, int *late_p);
 
 /*
- * Returns true if this rank must tell the others that the connection to rank `lost` is gone. Each rank that had such a
- * connection calls it. One of them logs `text` as an error and gets true. The others wait for its notice for some
- * seconds, and get false. Without control messages, and in a trial at set-up, all of them log `text` and get true.
+ * Returns true if this rank must tell the others that the connection to rank `lost` is gone. Each rank with a
+ * connection to that rank calls the function. On one of them, it logs `text` as an error and returns true. On the
+ * others, it waits up to some seconds for the notice of that rank, and returns false. Without control messages, and in
+ * a trial at set-up, all of them log `text` and get true.
  */
 bool mscclpp_group_name_lost(mscclpp_group_t *group, int lost, const char *text);
 
@@ -449,9 +452,9 @@ uint64_t mscclpp_group_exchanged_sizes(const mscclpp_group_t *group, int rank);
  * Take the last two steps of an exchange to which ranks need not come. No rank waits for longer than until `deadline`,
  * a time of mscclpp_now. If a rank has not come or voted at the deadline, *all_yes_p is false on all ranks, including
  * ranks that come later. *met_p may still be true on a rank that comes later, so the ranks must use nothing of the
- * exchange before they have voted. If it is false, the rank does not vote. With either, group->gave_up is set: no
- * further exchange of this kind may begin. Arguments are not compared. The status is an error only if a rank has
- * failed; *met_p or *all_yes_p is then false.
+ * exchange before they have voted. If *met_p is false, the rank does not vote. If a rank has not come or voted in time,
+ * group->gave_up is set, and no further exchange of this kind may begin. Arguments are not compared. The status is an
+ * error only if a rank has failed; *met_p or *all_yes_p is then false.
  */
 mscclpp_status_t mscclpp_group_meet_exchange_by_deadline(mscclpp_group_t *group, const char *event_name, uint64_t bytes,
                                                          double deadline, bool *met_p);

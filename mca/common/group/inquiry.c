@@ -1,20 +1,21 @@
 /*
  * Between nodes, finds the one rank that all others wait for, and makes one rank name it.
  *
- * A rank sees only the ranks that must send it data. These may themselves wait: for the next rank of a tree, or for a
- * rank of their node. So a rank that has waited too long asks the first rank that it waits for. A rank that waits in
- * the same call, or still in an earlier one, answers with the rank that it waits for in turn, and that rank is asked
- * next. A rank that does not answer within a second is not in the call: it is late, silent or gone. If the host cannot
- * see whom a kernel waits for, all ranks are asked in turn. No rank can end such a call before all ranks have come.
+ * A rank sees only the ranks that must send it data. Those ranks may themselves wait for the next rank of a tree, or
+ * for a rank of their node. So a rank that has waited too long asks the first rank that it waits for. If the asked rank
+ * waits in the same call or in an earlier one, it answers with the rank that it waits for itself, and that rank is
+ * asked next. A rank that does not answer within a second is not in the call: it is late, silent or gone. If the host
+ * cannot see which rank a kernel waits for, all ranks are asked in turn. No rank can end such a call before all ranks
+ * have come.
  *
  * Rank 0 searches first, names the late rank, and tells all others. So one line is logged and few messages are sent.
- * Also, only one rank asks a rank that may be dead: each attempt to reach a dead rank takes time, and the network may
- * log it. Rank 1 searches if rank 0 has named no rank in time, because rank 0 may be late itself, or not in the call.
- * The other ranks follow, one after another.
+ * Only one rank asks a rank that may be dead, because each attempt to reach a dead rank takes time, and the network may
+ * log each attempt. Rank 1 searches if rank 0 has named no rank in time, because rank 0 may be late itself, or not in
+ * the call. The other ranks follow, one after another.
  *
- * A connection may tell earlier that its peer is gone, on all ranks that have a connection to it at the same time.
- * These ranks are on other nodes, mostly one on each. The rank on the node that follows the node of the lost rank names
- * it.
+ * A connection may report earlier that its peer is gone. It does so at the same time on all ranks with a connection to
+ * that peer. Those ranks are on other nodes, mostly one on each node. The rank on the node after the node of the lost
+ * rank names the lost rank.
  */
 #include "mca/common/group/group.h"
 
@@ -88,9 +89,9 @@ static int next_unknown(mscclpp_group_t *group)
 }
 
 /*
- * Returns how many seconds this rank leaves the search to other ranks. The delays are staggered, so that usually one
- * rank searches and logs. Without control messages the result is 0: each rank then names the late rank that it knows
- * of.
+ * Returns the number of seconds for which this rank leaves the search to other ranks. The delays are staggered, so that
+ * usually one rank searches and logs. Without control messages the result is 0: each rank then names the late rank that
+ * it knows of.
  */
 static double search_delay(const mscclpp_group_t *group)
 {
@@ -117,6 +118,22 @@ static void plan_search(mscclpp_group_t *group, bool at_deadline, double now)
     inquiry->has_begun = false;
     inquiry->hops = 0;
     inquiry->unknown = 0;
+}
+
+/*
+ * Returns the rank to ask after the asked rank has answered; -1: the search ends without a late rank. The chain of
+ * answers ends in three cases: the rank that answered waits for no known rank; the answer leads back to this rank; the
+ * chain is so long that it must be a circle.
+ */
+static int next_after_answer(mscclpp_group_t *group)
+{
+    mscclpp_group_inquiry_t *inquiry = &group->inquiry;
+    const int next = inquiry->answer;
+
+    if (next < 0 || next == group->members[group->rank] || ++inquiry->hops > HOPS_MAX) {
+        return next_unknown(group);
+    }
+    return next;
 }
 
 /*
@@ -147,15 +164,8 @@ static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline,
         return MSCCLPP_INQUIRY_FOUND;
     }
     if (inquiry->has_answered) {
-        int next = inquiry->answer;
+        const int next = next_after_answer(group);
 
-        /*
-         * The chain of answers ends in three cases: the rank that answered waits for no known rank; the answer leads
-         * back to this rank; the chain is so long that it must be a circle.
-         */
-        if (next < 0 || next == group->members[group->rank] || ++inquiry->hops > HOPS_MAX) {
-            next = next_unknown(group);
-        }
         if (next < 0) {
             return MSCCLPP_INQUIRY_FOUND;
         }
@@ -199,7 +209,7 @@ static int index_of_node(const mscclpp_group_t *group, int rank)
     return index;
 }
 
-/* Returns how many seconds this rank leaves it to others to name rank `lost`. Ranks of one node take turns, too. */
+/* Returns the number of seconds for which this rank lets others name rank `lost`. Ranks of one node take turns, too. */
 static double lost_delay(const mscclpp_group_t *group, int lost)
 {
     const int nodes = group->leader_count + 1;
@@ -210,7 +220,7 @@ static double lost_delay(const mscclpp_group_t *group, int lost)
 }
 
 /*
- * Sleeps until it is this rank's turn. A notice that comes before says that another rank has named the lost one.
+ * Sleeps until it is this rank's turn. If a notice of a failure comes earlier, another rank has named the lost rank.
  * Without control messages no notice can come, so this rank logs `text` at once.
  */
 bool mscclpp_group_name_lost(mscclpp_group_t *group, int lost, const char *text)

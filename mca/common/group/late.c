@@ -1,6 +1,6 @@
 /*
- * Lists the ranks that a wait is for, as far as the board of the node shows them: for messages, and for the search for
- * one rank.
+ * Lists the ranks that a wait is for, as far as the board of the node shows them. The lists are for messages, and for
+ * the search for the rank that all others wait for (inquiry.c).
  */
 #include <stdio.h>
 
@@ -79,8 +79,8 @@ static bool is_late(const mscclpp_group_wait_t *wait, int rank)
 }
 
 /*
- * Prefers a late rank of this node, because this rank sees on the board that it is late. Otherwise takes a rank of the
- * node that has come and fallen silent, and last a rank of another node.
+ * Prefers a late rank of this node, because the board shows for certain that it is late. If there is none, takes a rank
+ * of the node that has come and fallen silent, and otherwise a rank of another node.
  */
 int mscclpp_group_first_late(const mscclpp_group_wait_t *wait)
 {
@@ -116,7 +116,7 @@ static size_t list_ranks(const mscclpp_group_wait_t *wait,
     return used;
 }
 
-/* mscclpp_group_is_silent, as list_ranks needs it. */
+/* Calls mscclpp_group_is_silent with the arguments that list_ranks passes. */
 static bool is_silent(const mscclpp_group_wait_t *wait, int rank)
 {
     return mscclpp_group_is_silent(wait->group, rank);

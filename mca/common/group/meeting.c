@@ -13,15 +13,16 @@
 #define APART_BYTES_MIN ((uint64_t)1 << 20)
 
 /*
- * In one attempt, in which all ranks together try to get slots: nanoseconds between two tries of a rank, and how many
- * more times it tries at most after the first one.
+ * In an attempt, all ranks try to get slots at the same time. A rank whose first try fails tries up to
+ * RETRIES_PER_ATTEMPT more times, RETRY_PAUSE_NS nanoseconds apart.
  */
 #define RETRY_PAUSE_NS 20000
 #define RETRIES_PER_ATTEMPT 32
 
 /*
- * How far each attempt moves a meeting forward in the queue for slots. Random keys go up to 2^32, so after 64 attempts
- * a meeting comes before every new one. Two meetings with the same number of attempts keep their order.
+ * The distance by which each attempt moves a meeting forward in the queue for slots. Random keys go up to 2^32, so
+ * after 64 attempts a meeting comes before every new one. Two meetings with the same number of attempts keep their
+ * order.
  */
 #define ATTEMPT_BONUS (UINT64_C(1) << 26)
 
@@ -82,9 +83,9 @@ static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t 
 }
 
 /*
- * Tries to take the slot. Returns true if this rank now holds it, or needs none (`candidate` is NULL). If `is_patient`,
- * tries up to RETRIES_PER_ATTEMPT more times, with short pauses. No longer, because processes may have admitted
- * different teams, and then one of the teams must give way.
+ * Tries to take the slot. Returns true if this rank now holds it, or needs none (`candidate` is NULL). If `is_patient`
+ * is set, tries up to RETRIES_PER_ATTEMPT more times, with short pauses. It does not try longer, because processes may
+ * have admitted different teams, and then one of the teams must give way.
  */
 static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_candidate_t *candidate, bool is_patient)
 {
@@ -106,9 +107,9 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
  * one another the votes of their nodes. *all_yes_p becomes true if all nodes voted yes. Returns the error of the wait;
  * *all_yes_p is then false.
  *
- * The result stays on the board until all ranks of the node have come to the next vote, before which the ranks of a
- * node wait for one another. While votes of other nodes are missing, the first rank counts the votes again in each
- * turn. It resets `all_yes` before each count, because a missing vote counts as no.
+ * The result stays on the board until all ranks of the node have come to the next vote, because the ranks of a node
+ * wait for one another before each vote. While votes of other nodes are missing, the first rank counts the votes again
+ * in each turn. It resets `all_yes` before each count, because a missing vote counts as no.
  */
 static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool own_vote,
                                       bool *all_yes_p)
@@ -220,7 +221,10 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
     return status;
 }
 
-/* Waits until all ranks of the node, or of all nodes, have come. `own_arrival` is this rank's word on the board. */
+/*
+ * Waits until all ranks of the node have come, or with `all_nodes` the ranks of all nodes. `own_arrival` is this rank's
+ * word on the board. Returns the error of the wait.
+ */
 static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, const uint64_t *own_arrival,
                                        bool all_nodes)
 {

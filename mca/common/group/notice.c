@@ -1,5 +1,5 @@
 /*
- * Notices: what ranks tell one another by control messages. A notice reports a failed call, or helps to find out that
+ * Notices, which ranks send one another as control messages. A notice reports a failed call, or helps to find out that
  * some ranks passed host buffers and others device buffers. The board shows such a mixture within a node. Between nodes
  * it takes notices:
  *
@@ -7,8 +7,8 @@
  * 2. If that rank is also in a call on device buffers, it will find a mixture within its node on its own board.
  * 3. If that rank passed host buffers, its own search for mixtures finds the notice, and it answers all ranks.
  *
- * Notices also carry the votes by which the hosts of all nodes meet (group/meeting.c), and the search for the rank that
- * all others wait for (group/inquiry.c), and the signs of life between nodes (group/watch.c).
+ * Notices also carry the votes by which the hosts of all nodes meet (group/meeting.c), the search for the rank that all
+ * others wait for (group/inquiry.c), and the signs of life between nodes (group/watch.c).
  */
 #include "mca/common/group/group.h"
 
@@ -18,8 +18,8 @@
 #include "mca/common/base/fiber.h"
 
 /*
- * How long, in seconds, a failing rank tries to send its notices before it returns. The application may never call the
- * library again.
+ * The maximum number of seconds for which a failing rank tries to send its notices before it returns. It does not leave
+ * them for later, because the application may never call the library again.
  */
 #define TELL_SECONDS 0.5
 
@@ -28,8 +28,8 @@ typedef enum {
     NOTICE_WAITS = 2,  /* the sender passed device buffers and waits */
     NOTICE_MIXED = 3,  /* the sender passed host buffers while others wait */
     NOTICE_VOTE = 4,   /* the vote of the sender's node */
-    NOTICE_ASK = 5,    /* the sender waits for the receiver, and asks whom that one waits for */
-    NOTICE_ANSWER = 6, /* the answer: whom the sender waits for */
+    NOTICE_ASK = 5,    /* the sender waits for the receiver, and asks which rank the receiver waits for */
+    NOTICE_ANSWER = 6, /* the answer: the rank that the sender waits for */
     NOTICE_NAMED = 7,  /* the sender has named the rank that all wait for */
     NOTICE_BLAMES = 8, /* a queued call has failed on the sender because some rank did not come */
     NOTICE_WATCH = 9,  /* the sender waits, and asks for a sign of life */
@@ -99,6 +99,7 @@ static void post_with(mscclpp_group_t *group, int to, notice_kind_t kind, uint64
     }
 }
 
+/* Sends a notice without a value, as post_with does. The caller holds the lock. */
 static void post(mscclpp_group_t *group, int to, notice_kind_t kind, uint64_t call, mscclpp_status_t status)
 {
     post_with(group, to, kind, call, status, 0);
@@ -200,6 +201,7 @@ static void keep_host(mscclpp_group_notices_t *notices, uint64_t call, int rank)
     }
 }
 
+/* Stores the call, the rank and the status of a received notice. */
 static void keep_notice(mscclpp_group_notice_t *kept, const notice_t *notice)
 {
     kept->call = notice->call;
@@ -208,16 +210,41 @@ static void keep_notice(mscclpp_group_notice_t *kept, const notice_t *notice)
 }
 
 /*
- * Receives all pending notices and stores what they report. Of several failures the first is stored, and of other
- * notices the latest. A message that does not have the length of a notice is ignored. A thread apart (base/fiber.h)
- * reads nothing if the embedding runtime carries the messages, because such a thread must not call the runtime. The
+ * Stores what a received notice reports. Of several failures the first is stored, and of other notices the latest. The
  * caller holds the lock.
+ */
+static void handle_notice(mscclpp_group_t *group, const notice_t *notice)
+{
+    mscclpp_group_notices_t *notices = &group->notices;
+
+    if (notice->kind == NOTICE_FAILED && notices->failed.rank < 0) {
+        keep_notice(&notices->failed, notice);
+    }
+    if (notice->kind == NOTICE_WAITS && notice->call >= notices->waits.call) {
+        keep_notice(&notices->waits, notice);
+    }
+    if (notice->kind == NOTICE_VOTE) {
+        keep_vote(group, notice);
+    }
+    if (notice->kind == NOTICE_BLAMES && notice->rank >= 0 && notice->rank < MSCCLPP_DEV_MAX_RANKS) {
+        notices->blamed[notice->rank] = (int)notice->value;
+    }
+    handle_inquiry(group, notice);
+    handle_watch(group, notice);
+    if (notice->host_rank >= 0) {
+        keep_host(notices, notice->call, notice->host_rank);
+    }
+}
+
+/*
+ * Receives all pending notices and stores what they report. A message that does not have the length of a notice is
+ * ignored. A thread apart (base/fiber.h) reads nothing if the embedding runtime carries the messages, because such a
+ * thread must not call the runtime. The caller holds the lock.
  */
 static void read_all(mscclpp_group_t *group)
 {
     const bool may_read =
         group->ctrl != NULL && (!mscclpp_fiber_is_apart() || mscclpp_ctrl_is_independent(group->ctrl));
-    mscclpp_group_notices_t *notices = &group->notices;
     unsigned char message[MSCCLPP_CTRL_MESSAGE_MAX];
     size_t length = sizeof(message);
     int peer;
@@ -227,23 +254,7 @@ static void read_all(mscclpp_group_t *group)
 
         if (length == sizeof(notice)) {
             memcpy(&notice, message, sizeof(notice));
-            if (notice.kind == NOTICE_FAILED && notices->failed.rank < 0) {
-                keep_notice(&notices->failed, &notice);
-            }
-            if (notice.kind == NOTICE_WAITS && notice.call >= notices->waits.call) {
-                keep_notice(&notices->waits, &notice);
-            }
-            if (notice.kind == NOTICE_VOTE) {
-                keep_vote(group, &notice);
-            }
-            if (notice.kind == NOTICE_BLAMES && notice.rank >= 0 && notice.rank < MSCCLPP_DEV_MAX_RANKS) {
-                notices->blamed[notice.rank] = (int)notice.value;
-            }
-            handle_inquiry(group, &notice);
-            handle_watch(group, &notice);
-            if (notice.host_rank >= 0) {
-                keep_host(notices, notice.call, notice.host_rank);
-            }
+            handle_notice(group, &notice);
         }
         length = sizeof(message);
     }
@@ -261,7 +272,7 @@ void mscclpp_group_read_notices(mscclpp_group_t *group, mscclpp_group_notice_t *
 
 void mscclpp_group_tend_notices(mscclpp_group_t *group)
 {
-    if (pthread_mutex_trylock(&group->notices.lock) == 0) { /* else the holder does it */
+    if (pthread_mutex_trylock(&group->notices.lock) == 0) { /* otherwise the holder of the lock reads the notices */
         read_all(group);
         pthread_mutex_unlock(&group->notices.lock);
     }
@@ -397,8 +408,8 @@ void mscclpp_group_tell_waiting(mscclpp_group_t *group)
 }
 
 /*
- * Looks on the board first, because the notices cost a lock. A rank on another node learns only by a message that this
- * rank passed host buffers, so this function tells all ranks, once for each call.
+ * Looks on the board first, because reading the notices takes a lock. Ranks of other nodes learn only from a notice
+ * that this rank passed host buffers, so this function tells all ranks, once for each call.
  */
 int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call)
 {

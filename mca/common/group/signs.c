@@ -1,28 +1,31 @@
 /*
- * Signs of life: which ranks of the node have stopped amid a wait.
+ * Signs of life, which show which ranks of the node have stopped during a wait.
  *
  * A call waits several times, and each wait has a deadline of its own. A rank that dies after it has come would
  * therefore cost a second deadline: the first wait may last nearly until its deadline, because another rank is slow,
- * and only the next one is for the rank that has died. So a rank that waits changes its sign on the board every
- * millisecond, and the others measure for how long a sign has stayed as it was. A rank whose sign has not changed for a
- * whole deadline is gone, and no wait for it goes on.
+ * and only the second wait is for the rank that has died. So a rank that waits changes its sign on the board every
+ * millisecond, and the other ranks measure for how long the sign has not changed. A rank whose sign has not changed for
+ * a whole deadline is gone, and all waits for that rank end.
  *
- * A rank that lives must never seem to be gone. So three kinds of ranks give no sign, and whoever waits for them does
- * so until its own deadline: ranks that have not come, ranks that work between two waits, and ranks in a fiber, whose
+ * A rank that lives must never seem to be gone. So three kinds of ranks give no sign, and a wait for them lasts until
+ * its own deadline: ranks that have not come, ranks that work between two waits, and ranks in a fiber, whose
  * application decides when they go on. A rank measures only while it waits itself.
  */
 #include "mca/common/base/fiber.h"
 #include "mca/common/group/group.h"
 
-/* The most seconds between two looks that count. If more pass, this rank itself was stopped, and perhaps all were. */
+/*
+ * The maximum number of seconds between two looks that counts as waiting. If more time passes, this rank itself was
+ * stopped, and perhaps all ranks were.
+ */
 #define STEP_SECONDS_MAX 1.0
 
-/* Seconds beyond the deadline after which a rank is gone. A rank that begins to wait later has its deadline before. */
+/* A rank is gone after a deadline and this number of seconds without a sign. */
 #define GONE_SECONDS 1.0
 
 /*
- * Seconds without a sign after which a message names a rank, if no other rank is late; at most half of the deadline. A
- * busy machine may keep a rank from its sign for a while.
+ * A message names a rank after this number of seconds without a sign, or after half of the deadline if that is less. A
+ * busy machine may delay the signs of a rank that waits.
  */
 #define SILENT_SECONDS 3.0
 

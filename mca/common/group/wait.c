@@ -16,7 +16,7 @@
 #define TWIN_CLOCK_TURNS 1u
 
 /*
- * The number of readings of a word on the board in each turn of the wait. Together these readings take about as long as
+ * The number of readings of a word on the board in each turn of the wait. Together, the readings take about as long as
  * a call of the embedding runtime's progress. On the twin, each reading is followed by a turn.
  */
 #define POLLS_PER_TURN 64
@@ -25,8 +25,8 @@
 #define CHECK_SECONDS 1e-3
 
 /*
- * The maximum number of seconds between two turns of a wait in a fiber that counts as waiting. If the application stays
- * away from the runtime for longer, peers may wait for this rank instead.
+ * The maximum number of seconds between two turns in a fiber that counts as waiting. If the application stays away from
+ * the runtime for longer, this rank may be the one that its peers wait for.
  */
 #define AWAY_SECONDS_MAX 1.0
 
@@ -62,8 +62,8 @@ static void describe_call(const mscclpp_group_wait_t *wait, bool with_event, cha
 }
 
 /*
- * Looks for a rank that passed host buffers. Returns MSCCLPP_ERR_MIXED if a rank passed host buffers in this call, and
- * MSCCLPP_OK otherwise. The board shows the ranks of this node, and `host_notice` is the last notice about a rank of
+ * Returns MSCCLPP_ERR_MIXED, which is logged, if a rank passed host buffers in this call, and MSCCLPP_OK otherwise. The
+ * board shows the ranks of this node, and `host_notice` is the last notice about a rank of
  * any node. The rank that passed host buffers is also stored, so that the notices in which this rank reports its
  * failure name that rank.
  */
@@ -85,52 +85,54 @@ static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const ms
     return MSCCLPP_ERR_MIXED;
 }
 
-/* Writes a description of arguments into `text`, which has at least 128 bytes. Operations have their names in MPI. */
+/* Names of types in messages, by mscclpp_dtype_t. */
+static const char *const dtype_names[MSCCLPP_DTYPE_LAST] = {
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float",
+    "double",
+    "long double",
+    "complex float",
+    "complex double",
+    "short and int",
+    "int and int",
+    "long and int",
+    "float and int",
+    "double and int",
+    "float and float",
+    "double and double",
+};
+
+/* Names of operations in messages, by mscclpp_op_t: as MPI names them. */
+static const char *const op_names[MSCCLPP_OP_LAST] = {
+    "MPI_MAX", "MPI_MIN", "MPI_SUM",  "MPI_PROD", "MPI_LAND",   "MPI_BAND",
+    "MPI_LOR", "MPI_BOR", "MPI_LXOR", "MPI_BXOR", "MPI_MAXLOC", "MPI_MINLOC",
+};
+
+/* Writes a description of arguments into `text`. */
 static void describe_call_args(mscclpp_board_args_t call_args, char *text, size_t size)
 {
-    static const char *const dtypes[MSCCLPP_DTYPE_LAST] = {
-        "int8",
-        "uint8",
-        "int16",
-        "uint16",
-        "int32",
-        "uint32",
-        "int64",
-        "uint64",
-        "float16",
-        "bfloat16",
-        "float",
-        "double",
-        "long double",
-        "complex float",
-        "complex double",
-        "short and int",
-        "int and int",
-        "long and int",
-        "float and int",
-        "double and int",
-        "float and float",
-        "double and double",
-    };
-    static const char *const ops[MSCCLPP_OP_LAST] = {
-        "MPI_MAX", "MPI_MIN", "MPI_SUM",  "MPI_PROD", "MPI_LAND",   "MPI_BAND",
-        "MPI_LOR", "MPI_BOR", "MPI_LXOR", "MPI_BXOR", "MPI_MAXLOC", "MPI_MINLOC",
-    };
     const unsigned dtype = MSCCLPP_BOARD_ARGS_DTYPE(call_args), op = MSCCLPP_BOARD_ARGS_OP(call_args);
     const mscclpp_coll_t coll = MSCCLPP_BOARD_ARGS_COLL(call_args);
-    const char *name = coll < MSCCLPP_COLL_LAST ? mscclpp_coll_name(coll) : NULL;
+    const char *coll_name = coll < MSCCLPP_COLL_LAST ? mscclpp_coll_name(coll) : NULL;
+    const char *dtype_name = dtype < MSCCLPP_DTYPE_LAST ? dtype_names[dtype] : "?";
+    const char *op_name = op < MSCCLPP_OP_LAST ? op_names[op] : "?";
+    const unsigned long long bytes = MSCCLPP_BOARD_ARGS_BYTES(call_args);
 
-    /* The message around this text names the collective if it is an all-reduce. */
-    snprintf(text, size, "%s%s%llu bytes of type %s with %s, root %d", name != NULL ? name : "",
-             name != NULL ? " of " : "", (unsigned long long)MSCCLPP_BOARD_ARGS_BYTES(call_args),
-             dtype < MSCCLPP_DTYPE_LAST ? dtypes[dtype] : "?", op < MSCCLPP_OP_LAST ? ops[op] : "?",
-             MSCCLPP_BOARD_ARGS_ROOT(call_args));
-    if (name == NULL) {
-        /*
-         * An all-reduce has no root, so the text ends before the last comma. There is always a comma, because `text`
-         * has at least 128 bytes, and the longest description fits.
-         */
-        *strrchr(text, ',') = '\0';
+    if (coll_name != NULL) {
+        snprintf(text, size, "%s of %llu bytes of type %s with %s, root %d", coll_name, bytes, dtype_name, op_name,
+                 MSCCLPP_BOARD_ARGS_ROOT(call_args));
+    } else {
+        /* An all-reduce has no name in this list and no root. The message around this text names it. */
+        snprintf(text, size, "%llu bytes of type %s with %s", bytes, dtype_name, op_name);
     }
 }
 
@@ -285,45 +287,72 @@ static mscclpp_status_t end_late(const mscclpp_group_wait_t *wait, const char *l
 }
 
 /*
- * Checks how long the wait has lasted. Logs a warning once. At the deadline, logs an error and returns
- * MSCCLPP_ERR_TIMEOUT. If all ranks are on one node, one of them logs the error, and the others log it as information.
- * Between nodes the error may come a few seconds after the deadline, because the search for the late rank comes first.
- * In a trial at set-up all ranks log the timeout as information.
- *
- * If a rank of the node is gone, the wait ends before its deadline: that rank stopped in an earlier wait of the call,
- * and the deadline of that wait has passed. All ranks of the node see this at the same time, so they need no search. If
- * the first rank of the next node is gone, only this rank sees that, and tells all ranks.
+ * Returns MSCCLPP_ERR_TIMEOUT, which is logged, if the wait must end before its deadline because a rank is gone. That
+ * rank stopped in an earlier wait of the call, and the deadline of that wait has passed. If it is a rank of the node,
+ * all ranks of the node see this at the same time, so they need no search. If the first rank of the next node is gone,
+ * only this rank sees that, and tells all ranks.
  */
-static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
+static mscclpp_status_t check_gone(const mscclpp_group_wait_t *wait, double waited)
 {
     mscclpp_group_t *group = wait->group;
-    const double waited = now - wait->started;
-    const bool is_before_deadline = !group->probing && waited < group->timeout;
-    char call_text[128], late_list[256];
-    bool is_watched_gone;
+    char late_list[256];
     int gone_rank;
+    const bool is_watched_gone = mscclpp_group_watch_next(group, group->call, &gone_rank) && wait->words == NULL;
 
-    is_watched_gone = mscclpp_group_watch_next(group, group->call, &gone_rank) && wait->words == NULL;
-    if (is_before_deadline && mscclpp_group_list_gone(wait, late_list, sizeof(late_list))) {
+    if (group->probing || waited >= group->timeout) {
+        return MSCCLPP_OK;
+    }
+    if (mscclpp_group_list_gone(wait, late_list, sizeof(late_list))) {
         return end_late(wait, late_list, true);
     }
-    if (is_before_deadline && is_watched_gone) {
+    if (is_watched_gone) {
         snprintf(late_list, sizeof(late_list), "%d", gone_rank);
         return end_late(wait, late_list, false);
     }
-    if (group->timeout > 0 && waited >= group->timeout) {
-        if (group->probing) {
-            mscclpp_info("%s: kernels of all ranks did not meet within %g s (%s)", group->oob.label, group->timeout,
-                         wait->event_name);
-            return MSCCLPP_ERR_TIMEOUT;
-        }
-        return may_name_late(wait, true, now, late_list, sizeof(late_list)) ? end_late(wait, late_list, !group->spans)
-                                                                            : MSCCLPP_OK;
+    return MSCCLPP_OK;
+}
+
+/*
+ * Ends a wait whose deadline has passed: logs an error and returns MSCCLPP_ERR_TIMEOUT. If all ranks are on one node,
+ * one of them logs the error, and the others log it as information. Between nodes, the search for the late rank comes
+ * first and may take a few seconds; MSCCLPP_OK then means that the search goes on. In a trial at set-up, all ranks log
+ * the timeout as information.
+ */
+static mscclpp_status_t end_at_deadline(mscclpp_group_wait_t *wait, double now)
+{
+    const mscclpp_group_t *group = wait->group;
+    char late_list[256];
+
+    if (group->probing) {
+        mscclpp_info("%s: kernels of all ranks did not meet within %g s (%s)", group->oob.label, group->timeout,
+                     wait->event_name);
+        return MSCCLPP_ERR_TIMEOUT;
     }
-    if (!wait->has_warned && group->warn_after > 0 && waited >= group->warn_after) {
-        if (!may_name_late(wait, false, now, late_list, sizeof(late_list))) {
-            return MSCCLPP_OK;
-        }
+    if (!may_name_late(wait, true, now, late_list, sizeof(late_list))) {
+        return MSCCLPP_OK;
+    }
+    return end_late(wait, late_list, !group->spans);
+}
+
+/*
+ * Checks how long the wait has lasted. Logs a warning once. Returns MSCCLPP_ERR_TIMEOUT, which is logged, at the
+ * deadline or if a rank is gone.
+ */
+static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
+{
+    const mscclpp_group_t *group = wait->group;
+    const double waited = now - wait->started;
+    const mscclpp_status_t status = check_gone(wait, waited);
+    char call_text[128], late_list[256];
+
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    if (group->timeout > 0 && waited >= group->timeout) {
+        return end_at_deadline(wait, now);
+    }
+    if (!wait->has_warned && group->warn_after > 0 && waited >= group->warn_after &&
+        may_name_late(wait, false, now, late_list, sizeof(late_list))) {
         wait->has_warned = true;
         describe_call(wait, true, call_text, sizeof(call_text));
         mscclpp_report_late(group->oob.label, call_text, group->members[group->rank], waited, late_list);
@@ -357,22 +386,69 @@ static void discount_time_away(mscclpp_group_wait_t *wait, double now)
 }
 
 /*
- * Makes one turn of a wait: always progress, and at most once in CHECK_SECONDS the checks. The first check that fails
- * determines the status; the clock comes last, so a known cause is reported rather than a timeout. Before the checks,
- * this rank publishes which nodes are silent and whom it waits for, because other ranks may ask.
+ * Publishes what other ranks may ask about this wait: that this rank is alive, which nodes are silent, and the rank
+ * that this rank waits for.
+ */
+static void publish_wait(const mscclpp_group_wait_t *wait, double now)
+{
+    mscclpp_group_t *group = wait->group;
+
+    mscclpp_group_show_sign(group, group->call);
+    mscclpp_group_read_signs(group, group->call, now);
+    if (wait->awaits_votes) {
+        mscclpp_board_store(&group->board[group->rank].absent, mscclpp_group_missing_votes(group));
+    } else if (group->find_absent != NULL) {
+        /* Stored for the ranks of this node that own no shard: they do not see which other nodes are silent. */
+        mscclpp_board_store(&group->board[group->rank].absent,
+                            group->find_absent(group->absent_context, mscclpp_group_may_ask(wait)));
+    }
+    if (now - wait->started >= TELL_AFTER_SECONDS) {
+        mscclpp_group_tell_waiting(group);
+    }
+    if (group->spans) {
+        mscclpp_group_note_late(group, mscclpp_group_first_late(wait));
+    }
+}
+
+/*
+ * Makes a round of checks, and returns the status of the first check that fails. The clock comes last, so that a known
+ * cause is reported rather than a timeout. MSCCLPP_ERR_MIXED: a rank passed host buffers. MSCCLPP_ERR_INVALID:
+ * arguments differ. MSCCLPP_ERR_PEER: a peer failed. MSCCLPP_ERR_TIMEOUT: the deadline has passed, or a rank is gone.
+ * Other errors are those of the embedding runtime's check. The check that fails logs the reason.
+ */
+static mscclpp_status_t make_checks(mscclpp_group_wait_t *wait, double now)
+{
+    mscclpp_group_t *group = wait->group;
+    mscclpp_group_notice_t failed_notice, host_notice;
+    mscclpp_status_t status;
+
+    mscclpp_group_read_notices(group, &failed_notice, &host_notice);
+    status = check_mixture(wait, &host_notice);
+    if (status == MSCCLPP_OK && !group->probing) {
+        status = check_arguments(wait);
+    }
+    if (status == MSCCLPP_OK) {
+        status = check_failures(wait, &failed_notice, now);
+    }
+    if (status == MSCCLPP_OK) {
+        status = group->oob.check(group->oob.context);
+    }
+    if (status == MSCCLPP_OK) {
+        status = check_clock(wait, now);
+    }
+    return status;
+}
+
+/*
+ * Makes progress in every turn, and a round of checks at most once in CHECK_SECONDS. Returns the status of make_checks.
  *
  * The first turn that reads the clock only stores the time at which the wait began. In a fiber, every turn reads the
  * clock, because the application decides when the next turn comes.
- *
- * Returns MSCCLPP_ERR_MIXED if a rank passed host buffers, MSCCLPP_ERR_INVALID if arguments differ, MSCCLPP_ERR_PEER if
- * a peer failed, the error of the embedding runtime's check, or MSCCLPP_ERR_TIMEOUT at the deadline. The check that
- * fails logs the reason.
  */
 mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
 {
     mscclpp_group_t *group = wait->group;
     const bool in_fiber = mscclpp_fiber_inside();
-    mscclpp_group_notice_t failed_notice, host_notice;
     mscclpp_status_t status;
     double now;
 
@@ -397,35 +473,8 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
         return MSCCLPP_OK;
     }
     wait->next_check = now + CHECK_SECONDS;
-    mscclpp_group_show_sign(group, group->call);
-    mscclpp_group_read_signs(group, group->call, now);
-    if (wait->awaits_votes) {
-        mscclpp_board_store(&group->board[group->rank].absent, mscclpp_group_missing_votes(group));
-    } else if (group->find_absent != NULL) {
-        /* Stored for the ranks of this node that own no shard: they do not see which other nodes are silent. */
-        mscclpp_board_store(&group->board[group->rank].absent,
-                            group->find_absent(group->absent_context, mscclpp_group_may_ask(wait)));
-    }
-    if (now - wait->started >= TELL_AFTER_SECONDS) {
-        mscclpp_group_tell_waiting(group);
-    }
-    if (group->spans) {
-        mscclpp_group_note_late(group, mscclpp_group_first_late(wait));
-    }
-    mscclpp_group_read_notices(group, &failed_notice, &host_notice);
-    status = check_mixture(wait, &host_notice);
-    if (status == MSCCLPP_OK && !group->probing) {
-        status = check_arguments(wait);
-    }
-    if (status == MSCCLPP_OK) {
-        status = check_failures(wait, &failed_notice, now);
-    }
-    if (status == MSCCLPP_OK) {
-        status = group->oob.check(group->oob.context);
-    }
-    if (status == MSCCLPP_OK) {
-        status = check_clock(wait, now);
-    }
+    publish_wait(wait, now);
+    status = make_checks(wait, now);
     if (status != MSCCLPP_OK) {
         mscclpp_group_end_watch(group);
     }

@@ -1,16 +1,16 @@
 /*
  * Signs of life between nodes, for a node that dies as a whole; within a node, signs.c sees which rank has stopped.
  *
- * The first rank of a node watches the first rank of the next node while it waits: now and then it asks for a sign.
- * A rank that gives signs on its board answers, and says when its wait has ended. So the same holds as within a node: a
- * rank that has not come, works or is in a fiber is not expected to answer. Each rank is asked by one other only,
- * because a rank that is gone takes time to reach.
+ * While the first rank of a node waits, it watches the first rank of the next node: now and then it asks that rank for
+ * a sign. A rank that gives signs on its board answers, and tells its watcher when its wait has ended. As within a
+ * node, a rank that has not come, works or is in a fiber is not expected to answer. Only one rank asks each rank,
+ * because an attempt to reach a rank that is gone takes time.
  */
 #include "mca/common/base/log.h"
 #include "mca/common/group/group.h"
 
-/* The time between two questions is this part of the deadline, within these bounds in seconds. */
-#define QUESTIONS 8
+/* The time between two questions is 1 / QUESTIONS_PER_DEADLINE of the deadline, within these bounds in seconds. */
+#define QUESTIONS_PER_DEADLINE 8
 #define PERIOD_SECONDS_MIN 1.0
 #define PERIOD_SECONDS_MAX 10.0
 
@@ -20,12 +20,18 @@
 /* Returns the number of seconds between two questions to the watched rank. */
 static double period_of(const mscclpp_group_t *group)
 {
-    const double period = group->timeout / QUESTIONS;
+    const double period = group->timeout / QUESTIONS_PER_DEADLINE;
 
-    return period < PERIOD_SECONDS_MIN ? PERIOD_SECONDS_MIN : period > PERIOD_SECONDS_MAX ? PERIOD_SECONDS_MAX : period;
+    if (period < PERIOD_SECONDS_MIN) {
+        return PERIOD_SECONDS_MIN;
+    }
+    return period < PERIOD_SECONDS_MAX ? period : PERIOD_SECONDS_MAX;
 }
 
-/* Returns the first rank of the next node, in the communicator. `leaders` has all nodes but this one, in order. */
+/*
+ * Returns the first rank of the next node, numbered in the communicator. `leaders` has the first ranks of all nodes but
+ * this one, in ascending order.
+ */
 static int watched_rank(const mscclpp_group_t *group)
 {
     int next = 0;
@@ -37,8 +43,8 @@ static int watched_rank(const mscclpp_group_t *group)
 }
 
 /*
- * Returns true if this rank must watch another one while it waits. Without a deadline it need not, because no wait
- * would end.
+ * Returns true if this rank must watch another rank while it waits. Without a deadline there is nothing to watch for,
+ * because no wait ends early.
  */
 static bool must_watch(const mscclpp_group_t *group)
 {
@@ -61,8 +67,8 @@ void mscclpp_group_end_watch(mscclpp_group_t *group)
 }
 
 /*
- * Returns the first rank of any node that has failed in call `call` or in an earlier one, or -1. A rank may have given
- * up a call that this rank has completed. *failed_call_p is that call.
+ * Returns the first rank of any node that has failed in call `call` or in an earlier one, numbered in the communicator;
+ * -1: none. *failed_call_p is the call in which that rank has failed. It may be a call that this rank has completed.
  */
 static int failed_rank(mscclpp_group_t *group, uint64_t call, uint64_t *failed_call_p)
 {
@@ -98,9 +104,22 @@ mscclpp_status_t mscclpp_group_give_signs(mscclpp_group_t *group, uint64_t call,
     return MSCCLPP_OK;
 }
 
+/* Begins to watch in call `call`, at the time `waited`. The first question is due one period later. */
+static void begin_watch(mscclpp_group_t *group, uint64_t call, double waited)
+{
+    mscclpp_group_watch_t *watch = &group->watch;
+
+    watch->call = call;
+    watch->sign = 0;
+    watch->watched = watched_rank(group);
+    watch->has_answered = true;
+    watch->asked_at = waited;
+}
+
 /*
  * Asks again after half of the deadline if there is no answer, in case the question is lost. Times are seconds that
- * this rank has waited in the call, as in signs.c.
+ * this rank has waited in the call, as in signs.c. They begin at 0 in each call, so a last question that lies in the
+ * future belongs to another call.
  */
 bool mscclpp_group_watch_next(mscclpp_group_t *group, uint64_t call, int *gone_p)
 {
@@ -114,11 +133,7 @@ bool mscclpp_group_watch_next(mscclpp_group_t *group, uint64_t call, int *gone_p
     pthread_mutex_lock(&group->notices.lock);
     watch->waited = waited;
     if (watch->watched < 0 || watch->call != call || waited < watch->asked_at) {
-        watch->call = call;
-        watch->sign = 0;
-        watch->watched = watched_rank(group);
-        watch->has_answered = true;
-        watch->asked_at = waited;
+        begin_watch(group, call, waited);
     }
     waits = watch->sign % 2 != 0;
     if (waited - watch->asked_at >= (watch->has_answered || !waits ? period_of(group) : group->timeout / 2)) {
