@@ -242,7 +242,7 @@ static int prepare(struct mpix_mscclpp_request *request)
         request->is_plain = 1;
         mpix_plain_add(request);
     }
-    request->call.agreed = 1;
+    request->call.is_size_agreed = 1;
     request->call.largest_block = largest[LARGEST_BLOCK];
     code = component != NULL ? component->map(&request->call, &request->call.mapped) : MPI_SUCCESS;
     if (code != MPI_SUCCESS) {

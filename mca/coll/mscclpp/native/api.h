@@ -72,7 +72,7 @@ typedef struct {
      * calls of gatherv, scatterv, alltoallv, alltoallw and neighbourhood collectives, each rank knows the sizes of its
      * own blocks only, and the kernels determine the largest block.
      */
-    int agreed;
+    int is_size_agreed;
     uint64_t largest_block;
     const MPI_Aint *soffsets; /* displacements of neighbor_alltoallw, which has no sdispls and rdispls */
     const MPI_Aint *roffsets;

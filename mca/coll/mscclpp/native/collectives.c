@@ -146,8 +146,11 @@ static void send_own_block(call_t *call, const mca_coll_mscclpp_blocks_t *blocks
 static bool fill_allgatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                             counts_t rcounts, displs_t displs, type_t *rtype)
 {
-    const mca_coll_mscclpp_blocks_t blocks = {
-        .address = rbuf, .counts = rcounts, .displs = displs, .type = rtype, .stays = -1};
+    const mca_coll_mscclpp_blocks_t blocks = {.address = rbuf,
+                                              .counts = rcounts,
+                                              .displs = displs,
+                                              .type = rtype,
+                                              .unmoved_block = MCA_COLL_MSCCLPP_NO_BLOCK};
 
     call->args.varied = true;
     mca_coll_mscclpp_native_recv_blocks(call, &blocks);
@@ -194,10 +197,16 @@ static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, c
 static bool fill_alltoallv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls, type_t *stype,
                            void *rbuf, counts_t rcounts, displs_t rdispls, type_t *rtype)
 {
-    const mca_coll_mscclpp_blocks_t send = {
-        .address = sbuf, .counts = scounts, .displs = sdispls, .type = stype, .stays = -1};
-    const mca_coll_mscclpp_blocks_t recv = {
-        .address = rbuf, .counts = rcounts, .displs = rdispls, .type = rtype, .stays = -1};
+    const mca_coll_mscclpp_blocks_t send = {.address = sbuf,
+                                            .counts = scounts,
+                                            .displs = sdispls,
+                                            .type = stype,
+                                            .unmoved_block = MCA_COLL_MSCCLPP_NO_BLOCK};
+    const mca_coll_mscclpp_blocks_t recv = {.address = rbuf,
+                                            .counts = rcounts,
+                                            .displs = rdispls,
+                                            .type = rtype,
+                                            .unmoved_block = MCA_COLL_MSCCLPP_NO_BLOCK};
 
     (void)rank;
     return fill_exchange(call, &send, &recv);
@@ -207,10 +216,16 @@ static bool fill_alltoallv(call_t *call, int rank, const void *sbuf, counts_t sc
 static bool fill_alltoallw(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls,
                            type_t *const *stypes, void *rbuf, counts_t rcounts, displs_t rdispls, type_t *const *rtypes)
 {
-    const mca_coll_mscclpp_blocks_t send = {
-        .address = sbuf, .counts = scounts, .displs = sdispls, .types = stypes, .stays = -1};
-    const mca_coll_mscclpp_blocks_t recv = {
-        .address = rbuf, .counts = rcounts, .displs = rdispls, .types = rtypes, .stays = -1};
+    const mca_coll_mscclpp_blocks_t send = {.address = sbuf,
+                                            .counts = scounts,
+                                            .displs = sdispls,
+                                            .types = stypes,
+                                            .unmoved_block = MCA_COLL_MSCCLPP_NO_BLOCK};
+    const mca_coll_mscclpp_blocks_t recv = {.address = rbuf,
+                                            .counts = rcounts,
+                                            .displs = rdispls,
+                                            .types = rtypes,
+                                            .unmoved_block = MCA_COLL_MSCCLPP_NO_BLOCK};
 
     (void)rank;
     return fill_exchange(call, &send, &recv);
@@ -223,8 +238,11 @@ static bool fill_alltoallw(call_t *call, int rank, const void *sbuf, counts_t sc
 static bool fill_gatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                          counts_t rcounts, displs_t displs, type_t *rtype, int root)
 {
-    const mca_coll_mscclpp_blocks_t blocks = {
-        .address = rbuf, .counts = rcounts, .displs = displs, .type = rtype, .stays = MPI_IN_PLACE == sbuf ? rank : -1};
+    const mca_coll_mscclpp_blocks_t blocks = {.address = rbuf,
+                                              .counts = rcounts,
+                                              .displs = displs,
+                                              .type = rtype,
+                                              .unmoved_block = MPI_IN_PLACE == sbuf ? rank : MCA_COLL_MSCCLPP_NO_BLOCK};
 
     call->args.root = root;
     call->args.varied = true;
@@ -249,8 +267,11 @@ static bool fill_gatherv(call_t *call, int rank, const void *sbuf, count_t scoun
 static bool fill_scatterv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t displs, type_t *stype,
                           void *rbuf, count_t rcount, type_t *rtype, int root)
 {
-    const mca_coll_mscclpp_blocks_t blocks = {
-        .address = sbuf, .counts = scounts, .displs = displs, .type = stype, .stays = MPI_IN_PLACE == rbuf ? rank : -1};
+    const mca_coll_mscclpp_blocks_t blocks = {.address = sbuf,
+                                              .counts = scounts,
+                                              .displs = displs,
+                                              .type = stype,
+                                              .unmoved_block = MPI_IN_PLACE == rbuf ? rank : MCA_COLL_MSCCLPP_NO_BLOCK};
 
     call->args.root = root;
     call->args.varied = true;

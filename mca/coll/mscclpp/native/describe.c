@@ -104,7 +104,7 @@ bool mca_coll_mscclpp_queued_describe(mca_coll_mscclpp_module_t *module, const c
     if (mca_coll_mscclpp_has_unknown_sizes(native)) {
         mca_coll_mscclpp_native_drop_empty(native);
     }
-    if (call->agreed && !native->args.is_size_known) {
+    if (call->is_size_agreed && !native->args.is_size_known) {
         native->args.is_size_known = true;
         native->args.largest_block = call->largest_block;
     }

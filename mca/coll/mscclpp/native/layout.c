@@ -229,9 +229,9 @@ void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer,
  */
 static elements_t elements_of_block(const mca_coll_mscclpp_blocks_t *blocks, int index)
 {
-    const size_t count = index == blocks->stays ? 0
-                         : blocks->regular      ? blocks->count
-                                                : (size_t)mca_coll_mscclpp_count_at(blocks->counts, index);
+    const size_t count = index == blocks->unmoved_block ? 0
+                         : blocks->is_regular           ? blocks->count
+                                                        : (size_t)mca_coll_mscclpp_count_at(blocks->counts, index);
     const struct ompi_datatype_t *type = blocks->types == NULL ? blocks->type : blocks->types[index];
     ptrdiff_t lb, offset, extent = 1;
 
@@ -243,7 +243,7 @@ static elements_t elements_of_block(const mca_coll_mscclpp_blocks_t *blocks, int
         ompi_datatype_get_extent(type, &lb, &extent);
     }
     offset = blocks->offsets != NULL ? blocks->offsets[index]
-             : blocks->regular       ? index * blocks->distance * extent
+             : blocks->is_regular    ? index * blocks->distance * extent
                                      : mca_coll_mscclpp_displ_at(blocks->displs, index) * extent;
     return elements_at(blocks->address, offset, count, type);
 }
@@ -384,7 +384,7 @@ static char *describe_plain_blocks(mca_coll_mscclpp_native_t *call, const mca_co
 
     for (int peer = 0; peer < call->ranks; ++peer) {
         const uint64_t bytes =
-            peer == blocks->stays ? 0 : (uint64_t)mca_coll_mscclpp_count_at(blocks->counts, peer) * size;
+            peer == blocks->unmoved_block ? 0 : (uint64_t)mca_coll_mscclpp_count_at(blocks->counts, peer) * size;
         uintptr_t first = 0; /* the displacement of an empty block is not read */
 
         if (0 != bytes) {
@@ -428,7 +428,7 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
     elements_t block;
     int last_peer = -1;
 
-    if (blocks->edges == NULL && blocks->types == NULL && !blocks->regular && blocks->offsets == NULL &&
+    if (blocks->edges == NULL && blocks->types == NULL && !blocks->is_regular && blocks->offsets == NULL &&
         is_plain(blocks->type)) {
         return describe_plain_blocks(call, blocks, described);
     }

@@ -59,22 +59,24 @@ typedef struct {
 typedef bool (*mca_coll_mscclpp_describe_fn_t)(mca_coll_mscclpp_native_t *call, mca_coll_mscclpp_module_t *module,
                                                const mca_coll_mscclpp_passed_t *passed);
 
+enum { MCA_COLL_MSCCLPP_NO_BLOCK = -1 };
+
 /*
  * The blocks of one buffer: one for each rank, or one for each edge of a topology. Either all blocks have the same
  * type, or each block has its own.
  */
 typedef struct {
     const void *address; /* address of the buffer; the places of blocks are relative to it */
-    bool regular;        /* all blocks have `count` elements and are `distance` extents of `type` apart */
+    bool is_regular;     /* all blocks have `count` elements and are `distance` extents of `type` apart */
     size_t count;
     ptrdiff_t distance;
-    mca_coll_mscclpp_counts_t counts; /* [block]: elements, if not `regular` */
+    mca_coll_mscclpp_counts_t counts; /* [block]: elements, if not `is_regular` */
     mca_coll_mscclpp_displs_t displs; /* [block]: in extents of `type`, or bytes with `types`; not with `offsets` */
     const MPI_Aint *offsets;          /* [block]: in bytes; NULL: not used */
     const mca_coll_mscclpp_edges_t *edges; /* NULL: block n is sent to rank n, or received from rank n */
     struct ompi_datatype_t *type;
     struct ompi_datatype_t *const *types; /* NULL: all blocks have `type` */
-    int stays;                            /* index of the block of this rank that is not moved; -1: none */
+    int unmoved_block; /* index of this rank's block that stays in place, or MCA_COLL_MSCCLPP_NO_BLOCK */
 } mca_coll_mscclpp_blocks_t;
 
 /*

@@ -161,7 +161,7 @@ static void send_same(call_t *call, const mca_coll_mscclpp_blocks_t *blocks)
  */
 static bool fill_edges(call_t *call, mca_coll_mscclpp_blocks_t *send, mca_coll_mscclpp_blocks_t *recv)
 {
-    const bool is_one_block = send->regular && 0 == send->distance;
+    const bool is_one_block = send->is_regular && 0 == send->distance;
 
     send->edges = ensure_edges(call, true);
     recv->edges = ensure_edges(call, false);
@@ -183,14 +183,18 @@ static bool fill_edges(call_t *call, mca_coll_mscclpp_blocks_t *send, mca_coll_m
 static bool fill_regular(call_t *call, const void *sbuf, count_t scount, type_t *stype, ptrdiff_t sdistance, void *rbuf,
                          count_t rcount, type_t *rtype)
 {
-    mca_coll_mscclpp_blocks_t send = {
-        .address = sbuf, .regular = true, .count = (size_t)scount, .distance = sdistance, .type = stype, .stays = -1};
+    mca_coll_mscclpp_blocks_t send = {.address = sbuf,
+                                      .is_regular = true,
+                                      .count = (size_t)scount,
+                                      .distance = sdistance,
+                                      .type = stype,
+                                      .unmoved_block = MCA_COLL_MSCCLPP_NO_BLOCK};
     mca_coll_mscclpp_blocks_t recv = {.address = rbuf,
-                                      .regular = true,
+                                      .is_regular = true,
                                       .count = (size_t)rcount,
                                       .distance = (ptrdiff_t)rcount,
                                       .type = rtype,
-                                      .stays = -1};
+                                      .unmoved_block = MCA_COLL_MSCCLPP_NO_BLOCK};
 
     return fill_edges(call, &send, &recv);
 }
@@ -219,9 +223,16 @@ static bool fill_neighbor_alltoall(call_t *call, int rank, const void *sbuf, cou
 static bool fill_neighbor_allgatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype,
                                      void *rbuf, counts_t rcounts, displs_t displs, type_t *rtype)
 {
-    mca_coll_mscclpp_blocks_t send = {
-        .address = sbuf, .regular = true, .count = (size_t)scount, .type = stype, .stays = -1};
-    mca_coll_mscclpp_blocks_t recv = {.address = rbuf, .counts = rcounts, .displs = displs, .type = rtype, .stays = -1};
+    mca_coll_mscclpp_blocks_t send = {.address = sbuf,
+                                      .is_regular = true,
+                                      .count = (size_t)scount,
+                                      .type = stype,
+                                      .unmoved_block = MCA_COLL_MSCCLPP_NO_BLOCK};
+    mca_coll_mscclpp_blocks_t recv = {.address = rbuf,
+                                      .counts = rcounts,
+                                      .displs = displs,
+                                      .type = rtype,
+                                      .unmoved_block = MCA_COLL_MSCCLPP_NO_BLOCK};
 
     (void)rank;
     return fill_edges(call, &send, &recv);
@@ -231,10 +242,16 @@ static bool fill_neighbor_allgatherv(call_t *call, int rank, const void *sbuf, c
 static bool fill_neighbor_alltoallv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls,
                                     type_t *stype, void *rbuf, counts_t rcounts, displs_t rdispls, type_t *rtype)
 {
-    mca_coll_mscclpp_blocks_t send = {
-        .address = sbuf, .counts = scounts, .displs = sdispls, .type = stype, .stays = -1};
-    mca_coll_mscclpp_blocks_t recv = {
-        .address = rbuf, .counts = rcounts, .displs = rdispls, .type = rtype, .stays = -1};
+    mca_coll_mscclpp_blocks_t send = {.address = sbuf,
+                                      .counts = scounts,
+                                      .displs = sdispls,
+                                      .type = stype,
+                                      .unmoved_block = MCA_COLL_MSCCLPP_NO_BLOCK};
+    mca_coll_mscclpp_blocks_t recv = {.address = rbuf,
+                                      .counts = rcounts,
+                                      .displs = rdispls,
+                                      .type = rtype,
+                                      .unmoved_block = MCA_COLL_MSCCLPP_NO_BLOCK};
 
     (void)rank;
     return fill_edges(call, &send, &recv);
@@ -245,10 +262,16 @@ static bool fill_neighbor_alltoallw(call_t *call, int rank, const void *sbuf, co
                                     const MPI_Aint *soffsets, type_t *const *stypes, void *rbuf, counts_t rcounts,
                                     const MPI_Aint *roffsets, type_t *const *rtypes)
 {
-    mca_coll_mscclpp_blocks_t send = {
-        .address = sbuf, .counts = scounts, .offsets = soffsets, .types = stypes, .stays = -1};
-    mca_coll_mscclpp_blocks_t recv = {
-        .address = rbuf, .counts = rcounts, .offsets = roffsets, .types = rtypes, .stays = -1};
+    mca_coll_mscclpp_blocks_t send = {.address = sbuf,
+                                      .counts = scounts,
+                                      .offsets = soffsets,
+                                      .types = stypes,
+                                      .unmoved_block = MCA_COLL_MSCCLPP_NO_BLOCK};
+    mca_coll_mscclpp_blocks_t recv = {.address = rbuf,
+                                      .counts = rcounts,
+                                      .offsets = roffsets,
+                                      .types = rtypes,
+                                      .unmoved_block = MCA_COLL_MSCCLPP_NO_BLOCK};
 
     (void)rank;
     return fill_edges(call, &send, &recv);

@@ -202,7 +202,7 @@ static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call
         .recvbuf = call->recvbuf,
         .count = call->recvcount,
         .mapped = call->mapped,
-        .may_wait = !call->agreed, /* starts of requests are local */
+        .may_wait = !call->is_size_agreed, /* starts of requests are local */
     };
     mscclpp_gpu_stream_t *stream;
     mscclpp_status_t status;
@@ -274,7 +274,7 @@ static bool fits_count(size_t count)
 static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t *call)
 {
     const void *in = native->args.in, *out = native->args.out;
-    const bool may_have_no_data = call->agreed || mca_coll_mscclpp_has_unknown_sizes(native);
+    const bool may_have_no_data = call->is_size_agreed || mca_coll_mscclpp_has_unknown_sizes(native);
 
     if (may_have_no_data && !native->passes_data) {
         return true;
@@ -335,7 +335,7 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
     if (MSCCLPP_OK == status) {
         native->args.call = module->queued->calls;
         native->args.mapped = call->mapped;
-        native->args.may_wait = !call->agreed; /* starts of requests are local */
+        native->args.may_wait = !call->is_size_agreed; /* starts of requests are local */
         status = mscclpp_collective_enqueue(module->queued->team, &native->args, stream);
     }
     if (MSCCLPP_OK == status) {
