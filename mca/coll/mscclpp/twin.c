@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "mca/common/base/log.h"
 
@@ -34,13 +36,27 @@ static bool find_shared_mapping(const void *address, uintptr_t *low_p, uintptr_t
     return is_found;
 }
 
+/*
+ * Returns true if an address is in a shared mapping. With an old length of 0, mremap duplicates a shared mapping and
+ * refuses a private one (mremap(2)). A process with many mappings takes far longer to read the list of them.
+ */
+static bool is_shared(const void *address)
+{
+    const uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+    void *page = (void *)((uintptr_t)address / page_size * page_size), *duplicate;
+
+    duplicate = mremap(page, 0, page_size, MREMAP_MAYMOVE);
+    if (MAP_FAILED == duplicate) {
+        return false;
+    }
+    (void)munmap(duplicate, page_size);
+    return true;
+}
+
 /* The filter of the twin: returns true if the memory at an address is to count as host memory. */
 static bool is_host(const void *address)
 {
-    uintptr_t low, high;
-
-    return mca_coll_mscclpp_served_calls() >= calls_before ||
-           (shared_only && !find_shared_mapping(address, &low, &high));
+    return mca_coll_mscclpp_served_calls() >= calls_before || (shared_only && !is_shared(address));
 }
 
 /* Yields the allocation that contains an address of shared memory; for other addresses, leaves both values alone. */
