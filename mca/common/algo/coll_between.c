@@ -18,6 +18,7 @@
  */
 #define NODES_PACKETS_MAX (8 * KIB)
 
+/* Returns the number of units that the bytes take. */
 static uint64_t units_of(uint64_t bytes)
 {
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
@@ -52,7 +53,7 @@ static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_
     return true;
 }
 
-/* An algorithm with tiles: how these go between nodes, and the schedule that the cost model takes for it. */
+/* An algorithm with tiles: how the tiles go between nodes, and the schedule by which the cost model estimates it. */
 typedef struct {
     mscclpp_coll_algo_t algo;
     mscclpp_dev_nodes_pattern_t exchange;
@@ -107,7 +108,7 @@ static bool sends_prefixes(const mscclpp_select_input_t *input, mscclpp_coll_t c
  * Returns true if this way of exchanging tiles can serve the call. Rings, halving and trees pass blocks on from node to
  * node. They serve only patterns that allow this, and no call in which the partial results would be rounded on the way.
  */
-static bool can_go(const mscclpp_select_input_t *input, mscclpp_coll_t coll, const tiles_t *tiles)
+static bool can_serve_call(const mscclpp_select_input_t *input, mscclpp_coll_t coll, const tiles_t *tiles)
 {
     switch (tiles->algo) {
     case MSCCLPP_COLL_BY_NODES_RING:
@@ -155,11 +156,11 @@ static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t 
     for (i = 0; i < TILE_ALGOS; ++i) {
         const tiles_t *tiles = &tile_algos[i];
 
-        if (forced == (int)tiles->algo && can_go(input, coll, tiles)) {
+        if (forced == (int)tiles->algo && can_serve_call(input, coll, tiles)) {
             best = tiles;
             break;
         }
-        if (can_go(input, coll, tiles) && may_choose(input, tiles)) {
+        if (can_serve_call(input, coll, tiles) && may_choose(input, tiles)) {
             const double time = estimate_tiles(input, coll, block_bytes, tiles);
 
             if (time < min_time) {
@@ -183,10 +184,9 @@ static double estimate_packets(const mscclpp_select_input_t *input, mscclpp_coll
     const int pattern =
         radix == 0 ? (int)mscclpp_coll_pattern(coll)
                    : (int)MSCCLPP_DEV_COLL_ROUNDS_PATTERN(mscclpp_coll_pattern(coll), sends_prefixes(input, coll));
-    const mscclpp_schedule_kind_t kind = radix == 0                         ? MSCCLPP_SCHEDULE_DIRECT
-                                         : MSCCLPP_DEV_COLL_ROOTED(pattern) ? MSCCLPP_SCHEDULE_TREE
-                                                                            : MSCCLPP_SCHEDULE_BRUCK;
-
+    const mscclpp_schedule_kind_t rounds_kind =
+        MSCCLPP_DEV_COLL_ROOTED(pattern) ? MSCCLPP_SCHEDULE_TREE : MSCCLPP_SCHEDULE_BRUCK;
+    const mscclpp_schedule_kind_t kind = radix == 0 ? MSCCLPP_SCHEDULE_DIRECT : rounds_kind;
     const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
     mscclpp_schedule_t schedule;
 
@@ -257,10 +257,10 @@ static uint64_t scratch_units(const mscclpp_select_input_t *input, mscclpp_coll_
 }
 
 /*
- * Chooses packets, straight to all nodes or in rounds, and their grid. They serve only blocks of one size, and only if
- * each owner sends little to another node. Otherwise returns false and leaves *choice unchanged. Does so, too, if
- * neither packets straight to all nodes nor any rounds have room and keep to nodes_fanout. `forced` is the algorithm
- * that a parameter or a rule asks for. If it is not possible, another one with packets serves.
+ * Chooses packets, straight to all nodes or in rounds, and their grid. Returns false, and leaves *choice unchanged, if
+ * blocks differ in size (`varied`), if an owner sends much to another node, or if neither packets straight to all nodes
+ * nor any rounds have room and keep to nodes_fanout. `forced` is the algorithm that a parameter or a rule asks for. If
+ * that algorithm is not possible, another one with packets serves.
  */
 static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                 bool varied, int forced, mscclpp_coll_choice_t *choice)
@@ -331,7 +331,7 @@ static int list_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, 
     size_t i;
 
     for (i = 0; i < TILE_ALGOS; ++i) {
-        if (can_go(input, coll, &tile_algos[i])) {
+        if (can_serve_call(input, coll, &tile_algos[i])) {
             append(line, "%s%s %.1f us", listed++ == 0 ? "" : ", ", mscclpp_coll_algo_name(tile_algos[i].algo),
                    estimate_tiles(input, coll, block_bytes, &tile_algos[i]) * 1e6);
         }
@@ -382,10 +382,10 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
 }
 
 /*
- * Chooses tiles if packets cannot serve. Tiles have room at every message size or at none, so they are tried first;
- * without them, the call is MSCCLPP_ERR_NOT_SUPPORTED even where packets would do. Queued kernels that a graph may
- * repeat cannot renew the flags of packets from other nodes, so they use tiles. So do calls for which an algorithm with
- * tiles is asked for, if it can serve them.
+ * Chooses tiles if packets cannot serve. Tiles are tried first, because they have room at every message size or at
+ * none. Without room for tiles, the function returns MSCCLPP_ERR_NOT_SUPPORTED, even if packets could serve. Queued
+ * kernels that a graph may repeat use tiles, because they cannot renew the flags of packets from other nodes. Calls
+ * also use tiles if an algorithm with tiles is asked for and can serve them.
  */
 mscclpp_status_t mscclpp_coll_select_between(const mscclpp_select_input_t *input, mscclpp_coll_t coll,
                                              uint64_t block_bytes, bool varied, int asked,

@@ -29,23 +29,25 @@ void mscclpp_report_deadline(const char *label, const char *call, int rank, doub
                              bool compared);
 
 /*
- * Counts messages that this process has sent about late ranks, failures, or ranks that passed different kinds of
- * buffers. _messages_sent returns the counter, which is atomic.
+ * Adds `count` to the number of messages that this process has sent about late ranks, failures, or ranks that passed
+ * different kinds of buffers. mscclpp_messages_sent returns the counter. Other threads may change it, so the caller
+ * reads it atomically. Thread-safe.
  */
 void mscclpp_count_messages(int count);
 unsigned long long *mscclpp_messages_sent(void);
 
 /*
- * Describes the first peer whose connection was lost, for all connections of one owner. Zeroed at first. Any thread may
- * write it, once:
- * 1. A connection sets `claimed` by an exchange. Only the first one goes on, so the fields below have one writer.
+ * Describes the first peer whose connection was lost, for all connections of one owner. Zeroed memory is a valid
+ * initial state. It is written once, by any thread:
+ * 1. The thread sets `claimed` by an atomic exchange. Only the first thread goes on, so the fields below have one
+ * writer.
  * 2. It writes `peer` and `text`.
  * 3. It sets `noted` with release order. mscclpp_loss_peer loads `noted` with acquire order, so it sees complete
  *    fields.
  */
 typedef struct {
-    int claimed;    /* a connection writes the fields below, or has done so */
-    int noted;      /* the fields below are complete */
+    int claimed;    /* 1: a thread writes the fields below, or has written them */
+    int noted;      /* 1: the fields below are complete */
     int peer;       /* rank of the lost peer */
     char text[256]; /* the message about its loss */
 } mscclpp_loss_t;

@@ -14,7 +14,10 @@
 #define MIB (KIB * KIB)
 #define GIB (KIB * MIB)
 
-/* A row of the table, and below it a macro for each type of parameter. Truth values and strings need no range. */
+/*
+ * A row of the table: name, type, default, level, choices, range and help, in the order of mscclpp_param_t. The macros
+ * below make a row for each type of parameter. Truth values and strings need no range.
+ */
 #define CONFIG_ROW(name_, type_, default_, level_, choices_, min_, max_, help_)                                        \
     {                                                                                                                  \
 #name_, type_, default_, level_, choices_, min_, max_, help_, offsetof(mscclpp_config_t, name_)                \
@@ -358,8 +361,10 @@ bool mscclpp_config_parse_size(const char *text, size_t *value_p)
     default:
         break;
     }
-    /* The text must end after the number, or after its suffix. end[1] is read only if there is a suffix. */
-    if ('\0' != end[0 != shift] || value > (SIZE_MAX >> shift)) {
+    if (shift != 0) {
+        ++end; /* the suffix */
+    }
+    if ('\0' != *end || value > (SIZE_MAX >> shift)) {
         return false;
     }
     *value_p = (size_t)value << shift;
@@ -458,7 +463,7 @@ static void store_value(mscclpp_config_t *config, const mscclpp_param_t *param, 
     }
 }
 
-/* Logs that a value is not allowed for a parameter, and what is. */
+/* Logs that a value is not allowed for a parameter, and which values are. */
 static void report_refusal(const mscclpp_param_t *param, const char *text)
 {
     switch (param->type) {

@@ -20,8 +20,8 @@
 /*
  * File descriptors that UCX may take: for its first context, for each network device, and for each peer. UCX 1.13 was
  * seen to keep 5 for its first context, 5 to 8 for a worker on two interfaces, and one or two for a connection. While
- * it examines devices, it opens as many again for a moment. UCX_DESCRIPTORS_LEFT more must stay for libraries that end
- * the process if they get no descriptor, such as Open MPI.
+ * UCX examines devices, it opens the same number again for a moment. UCX_DESCRIPTORS_LEFT more must stay for libraries
+ * that end the process if they get no descriptor, such as Open MPI.
  */
 #define UCX_DESCRIPTORS 32
 #define UCX_DESCRIPTORS_DEVICE 4
@@ -36,7 +36,10 @@
 #define UCX_SPACE_PEER ((size_t)4 << 20)
 #define UCX_SPACE_LEFT ((size_t)256 << 20)
 
-/* Signal handlers belong to the process: two threads that save and restore them at once would restore each other's. */
+/*
+ * Serialises loading. Signal handlers belong to the process, so two threads that save and restore them at the same time
+ * would restore each other's handlers.
+ */
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool load_forbidden; /* guarded by load_lock, like the next two variables */
 static bool load_tried;
@@ -91,8 +94,8 @@ void mscclpp_ucx_allow(bool allowed)
 
 /*
  * Checks whether UCX may be loaded now. Returns MSCCLPP_OK, or the status for the reason, which is logged at the info
- * level. The first check of the limits counts for all later calls, which do not log its reason again. Starts a thread
- * as a trial, because UCX aborts if it cannot start its own thread. The caller holds the lock.
+ * level. The limits are checked and their reason is logged only once; later calls return the same status. Starts a
+ * thread as a trial, because UCX aborts if it cannot start its own thread. The caller holds the lock.
  */
 static mscclpp_status_t prepare_load(void)
 {
@@ -150,14 +153,16 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
 }
 
 /*
- * Makes a context for rare and short messages. Such messages do not need RDMA devices or mapped memory, whose
- * transports would cost the process memory, hooks and start-up time, so these are excluded. Overrides the application's
- * own choice of devices for UCX, which could exclude the transports that are used here. Returns NULL, with the reason
- * logged at the info level, on failure.
+ * Excludes RDMA devices and mapped memory, because short and rare messages do not need them, and their transports would
+ * cost the process memory, hooks and start-up time. Overrides the application's own choice of devices for UCX, which
+ * could exclude the transports that are used here.
  */
 ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx)
 {
-    /* Buffers for what arrives through shared memory: by default a worker makes 512 at once, and touches 2 MiB. */
+    /*
+     * MM_RX_BUFS_GROW is the number of receive buffers that a worker makes at once for shared memory. With the default
+     * of 512, a worker touches 2 MiB.
+     */
     static const char *const settings[][2] = {
         {"MM_RX_BUFS_GROW", "32"}, {"TLS", "self,tcp,sysv"},     {"NET_DEVICES", "all"},
         {"SHM_DEVICES", "all"},    {"WARN_INVALID_CONFIG", "n"},

@@ -45,8 +45,8 @@ typedef struct {
 } mscclpp_ucx_functions_t;
 
 /*
- * Sets whether mscclpp_ucx_load may succeed from now on; at first it may. Forbidding this does not unload UCX, and does
- * not affect code that has its functions already. Thread-safe.
+ * Sets whether mscclpp_ucx_load may succeed from now on. Initially it may. `allowed` = false does not unload UCX, and
+ * does not affect code that already has UCX's functions. Thread-safe.
  */
 void mscclpp_ucx_allow(bool allowed);
 
@@ -54,7 +54,7 @@ void mscclpp_ucx_allow(bool allowed);
  * Loads UCX if it is not loaded, and stores its functions in *functions_p. Thread-safe. Returns
  * MSCCLPP_ERR_NOT_SUPPORTED if UCX is not installed or not allowed. If the system grants too few resources at the first
  * call, every later call returns the same error, even if the system grants more by then: the process may have started
- * threads, and UCX must not be loaded beside other threads.
+ * threads, and UCX must not be loaded while other threads run.
  *
  * The library stays loaded until the process ends. Its signal handlers for crashes are removed again, because the
  * application handles crashes.

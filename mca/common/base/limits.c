@@ -36,6 +36,7 @@ bool mscclpp_limits_allow_address_space(size_t wanted)
     return true;
 }
 
+/* The body of the thread that mscclpp_limits_allow_thread starts. */
 static void *do_nothing(void *argument)
 {
     return argument;

@@ -10,8 +10,8 @@
 #include <stddef.h>
 
 /*
- * Returns true if this process may have `wanted` more files open at a time (ulimit -n). Opens none to find out. Also
- * returns true if the limit is unknown.
+ * Returns true if this process may have `wanted` more files open at a time (ulimit -n), or if the limit is unknown.
+ * Opens no file.
  */
 bool mscclpp_limits_allow_descriptors(size_t wanted);
 

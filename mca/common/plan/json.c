@@ -11,7 +11,7 @@
 #endif
 
 enum {
-    PIECE = 256 << 10, /* bytes that an arena allocates at once, if no larger object is wanted */
+    PIECE = 256 << 10, /* bytes that an arena allocates at once, unless an object is larger */
     ALIGN = 16         /* alignment of objects, bytes */
 };
 
@@ -101,7 +101,7 @@ const char *mscclpp_json_type_name(mscclpp_json_type_t type)
 typedef struct {
     mscclpp_plan_arena_t *arena;
     mscclpp_json_t *open[MSCCLPP_PLAN_MAX_DEPTH]; /* arrays and objects around the next value, outermost first */
-    int depth;                                    /* how many of `open` there are */
+    int depth;                                    /* number of entries in `open` */
     const char *key;                              /* of the next value, if that is a member of an object */
     mscclpp_json_t *root;
     uint32_t values; /* number of values so far */
@@ -269,7 +269,7 @@ static int on_end_of_container(void *context)
  */
 static int on_key(void *context, const unsigned char *text, size_t length)
 {
-    enum { MAX_KEYS = 64 }; /* no object of a plan has nearly as many; a search for each key stays short */
+    enum { MAX_KEYS = 64 }; /* keeps the search for each key short; objects of a plan have far fewer keys */
     builder_t *builder = context;
     const mscclpp_json_t *object = builder->open[builder->depth - 1];
 
@@ -300,8 +300,8 @@ static const yajl_callbacks callbacks = {.yajl_null = on_null,
 
 /*
  * Writes into `reason` where and why the parser stopped. `error_offset` is the byte at which the parser stopped;
- * lines and columns count from 1. If the builder has stopped the parser, its reason is used, otherwise the first line
- * of yajl's.
+ * lines and columns count from 1. The reason is the builder's if the builder has stopped the parser. Otherwise it is
+ * the first line of yajl's error text.
  */
 static void describe_error(const mscclpp_yajl_t *yajl, yajl_handle parser, const builder_t *builder, const char *text,
                            size_t error_offset, char *reason, size_t reason_size)

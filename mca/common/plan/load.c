@@ -8,14 +8,17 @@
 #include "mca/common/base/file.h"
 #include "mca/common/plan/plan.h"
 
+/* Bytes for the text at first. They are doubled as often as the text needs more. */
+#define FIRST_CAPACITY ((size_t)64 << 10)
+
 /*
- * Reads up to the end of the file, or up to a read error, which the caller has to find with ferror. The size of the
- * file may change meanwhile, so it is not asked for. The caller frees *text_p, which has *size_p bytes and no
+ * Reads up to the end of the file, or up to a read error, for which the caller checks with ferror. Does not ask for the
+ * size of the file, because the size may change meanwhile. The caller frees *text_p, which has *size_p bytes and no
  * terminating zero. A failure is in the report, and *text_p is then unchanged.
  */
 static mscclpp_status_t read_all(FILE *file, mscclpp_plan_report_t *report, char **text_p, size_t *size_p)
 {
-    size_t size = 0, capacity = 64 << 10, read_size;
+    size_t size = 0, capacity = FIRST_CAPACITY, read_size;
     char *text = malloc(capacity), *enlarged;
 
     while (text != NULL) {

@@ -35,7 +35,16 @@ uint32_t mscclpp_plan_program_brief_chunks(const mscclpp_plan_program_t *program
     return is_brief ? program->max_chunks : 0;
 }
 
-/* A signal increments the counter of the peer, a wait reads that of this rank. */
+/* Sets the counters of one step's links. A signal increments a counter of the peer. A wait reads a counter of this
+ * rank. */
+static void resolve_links(mscclpp_dev_plan_link_t *links, uint32_t count, bool is_signal, uint32_t rank,
+                          uint64_t *const *counters)
+{
+    for (uint32_t i = 0; i < count; ++i) {
+        links[i].counter = counters[is_signal ? links[i].peer : rank] + links[i].slot;
+    }
+}
+
 void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank, uint64_t *const *counters)
 {
     for (uint32_t block = 0; block < program->block_count; ++block) {
@@ -43,12 +52,10 @@ void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank
 
         for (uint32_t i = first.step; i < end.step; ++i) {
             const mscclpp_dev_plan_step_t *step = &program->steps[i];
-            const bool signals = step->code == MSCCLPP_DEV_PLAN_SIGNAL; /* else a wait, which uses the rank's own */
+            const bool is_signal = step->code == MSCCLPP_DEV_PLAN_SIGNAL;
 
-            for (uint32_t j = 0; (signals || step->code == MSCCLPP_DEV_PLAN_WAIT) && j < step->count; ++j) {
-                mscclpp_dev_plan_link_t *link = &program->links[first.link + step->links + j];
-
-                link->counter = counters[signals ? link->peer : rank] + link->slot;
+            if (is_signal || step->code == MSCCLPP_DEV_PLAN_WAIT) {
+                resolve_links(program->links + first.link + step->links, step->count, is_signal, rank, counters);
             }
         }
     }

@@ -30,8 +30,8 @@ void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
 uint32_t mscclpp_plan_program_max_chunks(const mscclpp_plan_program_t *program);
 
 /*
- * Returns the kernel's argument `brief_chunks`: program->max_chunks, which must be set, if all blocks' programs consist
- * only of steps that move data or let the block's threads meet, and no step is shared by a group of blocks; else 0.
+ * Returns the kernel's argument `brief_chunks`. It is program->max_chunks, which the caller has set, if all steps of
+ * all blocks only move data or let the block's threads meet, and no group of blocks shares a step. Otherwise it is 0.
  */
 uint32_t mscclpp_plan_program_brief_chunks(const mscclpp_plan_program_t *program);
 
@@ -43,15 +43,16 @@ uint32_t mscclpp_plan_program_brief_chunks(const mscclpp_plan_program_t *program
 void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank, uint64_t *const *counters);
 
 /*
- * Sets max_steps, max_items and program_bytes of `args`, in any case. Returns the size, in bytes, of all blocks'
- * programs in the form that blocks copy to their own memory (args->programs). Returns 0 if the program of some block is
- * too long for that.
+ * Returns the size, in bytes, of all blocks' programs in the form that blocks copy to their own memory
+ * (args->programs). Returns 0 if the program of some block is too long for that form. In both cases, sets max_steps,
+ * max_items and program_bytes of `args`.
  */
 uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, mscclpp_dev_plan_args_t *args);
 
 /*
- * Writes the programs of all blocks in that form. mscclpp_plan_program_measure must have set the fields of `args`, and
- * returned a size above 0, which is the size of `to`. The links must have been resolved.
+ * Writes the programs of all blocks to `to`, in the form that blocks copy to their own memory.
+ * mscclpp_plan_program_measure must have set the fields of `args`, and returned a size above 0, which is the size of
+ * `to`. The links must have been resolved.
  */
 void mscclpp_plan_program_pack(const mscclpp_plan_program_t *program, const mscclpp_dev_plan_args_t *args, void *to);
 

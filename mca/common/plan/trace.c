@@ -11,7 +11,7 @@ const mscclpp_plan_cost_t mscclpp_plan_default_cost = {
     .op = 0.1,    .latency = 1.0,      .port = 3.0,       .local = 60e3,
     .link = 25e3, .gpu_local = 2000e3, .gpu_link = 400e3, .gpu_port = 40e3};
 
-/* What divides a chunk, and so says how many cells it needs. */
+/* The numbers by which operations divide a chunk. They determine how many cells a chunk needs. */
 typedef struct {
     uint32_t largest_group; /* blocks in the largest group that shares an operation; at least 1 */
     uint64_t unit;          /* greatest common divisor of the turns of all pipelines, bytes; 0: no pipeline */
@@ -37,8 +37,8 @@ static void note_cut(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_
 /* The results of a visit of all operations: the port channels that move data. */
 typedef struct {
     const mscclpp_plan_t *plan;
-    uint32_t *counts; /* by rank: how many such channels it has */
-    bool *is_mover;   /* by port channel, those of all ranks one after another: it is such a channel */
+    uint32_t *counts; /* by rank: number of its port channels that move data */
+    bool *is_mover;   /* by port channel, rank after rank: the channel moves data */
 } movers_t;
 
 /*

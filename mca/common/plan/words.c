@@ -114,7 +114,10 @@ mscclpp_plan_takes_t mscclpp_plan_takes_src(const mscclpp_plan_shape_t *shape, u
 
 mscclpp_plan_takes_t mscclpp_plan_takes_dst(const mscclpp_plan_shape_t *shape, uint32_t i)
 {
-    return i == 0 ? shape->dst0 : i == 1 ? shape->dst1 : shape->dsts;
+    if (i == 0) {
+        return shape->dst0;
+    }
+    return i == 1 ? shape->dst1 : shape->dsts;
 }
 
 bool mscclpp_plan_takes_packets(mscclpp_plan_takes_t takes)
