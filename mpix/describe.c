@@ -39,7 +39,10 @@ static int begin_call(call_t *call, int coll, int root, MPI_Comm comm)
 /* Checks a count and a datatype. Returns an MPI error code, which has been reported. */
 static int check_elements(MPI_Comm comm, MPI_Count count, MPI_Datatype type)
 {
-    return mpix_report(comm, count < 0 ? MPI_ERR_COUNT : type == MPI_DATATYPE_NULL ? MPI_ERR_TYPE : MPI_SUCCESS);
+    if (count < 0) {
+        return mpix_report(comm, MPI_ERR_COUNT);
+    }
+    return mpix_report(comm, type == MPI_DATATYPE_NULL ? MPI_ERR_TYPE : MPI_SUCCESS);
 }
 
 int mpix_describe_barrier(call_t *call, MPI_Comm comm)

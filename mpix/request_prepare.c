@@ -3,7 +3,6 @@
 
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "mpix/plain.h"
 #include "mpix/release_stream.h"
@@ -261,7 +260,8 @@ static int prepare(struct mpix_mscclpp_request *request)
  */
 static int is_before(const struct mpix_mscclpp_request *a, const struct mpix_mscclpp_request *b)
 {
-    int key[2][3]; /* [pair]: lower rank, higher rank, sender */
+    enum { KEY_LENGTH = 3 };
+    int key[2][KEY_LENGTH]; /* [request]: lower rank, higher rank, sender */
 
     for (int i = 0; i < 2; ++i) {
         const struct mpix_mscclpp_request *request = i == 0 ? a : b;
@@ -272,9 +272,12 @@ static int is_before(const struct mpix_mscclpp_request *a, const struct mpix_msc
         key[i][1] = rank < request->peer ? request->peer : rank;
         key[i][2] = request->side == MPIX_SENDER ? rank : request->peer;
     }
-    return memcmp(key[0], key[1], sizeof(key[0])) != 0 && (key[0][0] != key[1][0]   ? key[0][0] < key[1][0]
-                                                           : key[0][1] != key[1][1] ? key[0][1] < key[1][1]
-                                                                                    : key[0][2] < key[1][2]);
+    for (int i = 0; i < KEY_LENGTH; ++i) {
+        if (key[0][i] != key[1][i]) {
+            return key[0][i] < key[1][i];
+        }
+    }
+    return 0;
 }
 
 /*

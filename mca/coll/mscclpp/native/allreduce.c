@@ -219,10 +219,13 @@ static bool is_from_application(const mca_coll_mscclpp_module_t *module, const v
 /* Notes why a nonblocking call is not for kernels, in case it is on device memory. */
 static void note_reason(mca_coll_mscclpp_module_t *module, struct ompi_datatype_t *type, struct ompi_op_t *op)
 {
-    module->unserved = !ompi_datatype_is_predefined(type)
-                           ? mca_coll_mscclpp_why_not_combined(mca_coll_mscclpp_dtype(type), mca_coll_mscclpp_op(op))
-                       : mca_coll_mscclpp_state.config.mixed_buffers ? MCA_COLL_MSCCLPP_REASON_MIXED
-                                                                     : MCA_COLL_MSCCLPP_REASON_INTERNAL;
+    if (!ompi_datatype_is_predefined(type)) {
+        module->unserved = mca_coll_mscclpp_why_not_combined(mca_coll_mscclpp_dtype(type), mca_coll_mscclpp_op(op));
+    } else if (mca_coll_mscclpp_state.config.mixed_buffers) {
+        module->unserved = MCA_COLL_MSCCLPP_REASON_MIXED;
+    } else {
+        module->unserved = MCA_COLL_MSCCLPP_REASON_INTERNAL;
+    }
 }
 
 /* Hands over, in its turn, a nonblocking call that is not for kernels. */

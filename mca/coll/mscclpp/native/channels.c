@@ -73,9 +73,10 @@ mscclpp_status_t mca_coll_mscclpp_channels_find_failure(const mca_coll_mscclpp_m
  */
 static int mpi_code(mscclpp_status_t status)
 {
-    return MSCCLPP_ERR_NOT_SUPPORTED == status ? MPI_ERR_UNSUPPORTED_OPERATION
-           : MSCCLPP_ERR_REVOKED == status     ? MPI_ERR_COMM
-                                               : mca_coll_mscclpp_status_to_ompi(status);
+    if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
+        return MPI_ERR_UNSUPPORTED_OPERATION;
+    }
+    return MSCCLPP_ERR_REVOKED == status ? MPI_ERR_COMM : mca_coll_mscclpp_status_to_ompi(status);
 }
 
 static int memory_create(MPI_Comm comm, void *base, uint64_t bytes, mscclpp_user_memory_t **memory_p)

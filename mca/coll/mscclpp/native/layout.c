@@ -223,17 +223,36 @@ void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer,
     call->buffers[1] = call->args.out != NULL ? call->args.out : buffer;
 }
 
+/* Returns the number of elements of block `index`, which is 0 for the block that does not move. */
+static size_t count_of_block(const mca_coll_mscclpp_blocks_t *blocks, int index)
+{
+    if (index == blocks->unmoved_block) {
+        return 0;
+    }
+    return blocks->is_regular ? blocks->count : (size_t)mca_coll_mscclpp_count_at(blocks->counts, index);
+}
+
 /*
- * Returns the elements of block `index`. The count is 0 if the block has no data, or stays in its place. Displacements
- * are in extents of the blocks' common type, or in bytes if each block has its own type.
+ * Returns the bytes from the buffer's address to block `index`. `extent` is the extent of the blocks' common type, or 1
+ * if each block has its own type, since displacements are then in bytes.
  */
+static ptrdiff_t offset_of_block(const mca_coll_mscclpp_blocks_t *blocks, int index, ptrdiff_t extent)
+{
+    if (blocks->offsets != NULL) {
+        return blocks->offsets[index];
+    }
+    if (blocks->is_regular) {
+        return index * blocks->distance * extent;
+    }
+    return mca_coll_mscclpp_displ_at(blocks->displs, index) * extent;
+}
+
+/* Returns the elements of block `index`: none if the block has no data or does not move. */
 static elements_t elements_of_block(const mca_coll_mscclpp_blocks_t *blocks, int index)
 {
-    const size_t count = index == blocks->unmoved_block ? 0
-                         : blocks->is_regular           ? blocks->count
-                                                        : (size_t)mca_coll_mscclpp_count_at(blocks->counts, index);
+    const size_t count = count_of_block(blocks, index);
     const struct ompi_datatype_t *type = blocks->types == NULL ? blocks->type : blocks->types[index];
-    ptrdiff_t lb, offset, extent = 1;
+    ptrdiff_t lb, extent = 1;
 
     /* An empty block may have any type and any displacement, so neither is read. */
     if (0 == count) {
@@ -242,10 +261,7 @@ static elements_t elements_of_block(const mca_coll_mscclpp_blocks_t *blocks, int
     if (blocks->types == NULL) {
         ompi_datatype_get_extent(type, &lb, &extent);
     }
-    offset = blocks->offsets != NULL ? blocks->offsets[index]
-             : blocks->is_regular    ? index * blocks->distance * extent
-                                     : mca_coll_mscclpp_displ_at(blocks->displs, index) * extent;
-    return elements_at(blocks->address, offset, count, type);
+    return elements_at(blocks->address, offset_of_block(blocks, index, extent), count, type);
 }
 
 /* Returns the number of blocks of a buffer: one for each edge, or one for each rank. */
