@@ -410,16 +410,17 @@ static void start_lanes(plane_t *plane)
 }
 
 /*
- * Adds the outcome of this plane to the result. The result keeps the largest of the planes' end times and numbers of
- * waiting nodes, and the earliest of their first ends. It adds up the traffic of all planes. If a node does not end,
- * the time of the last event counts as its end.
+ * Adds the outcome of a plane to the result. Of all planes, the result keeps the latest end, the earliest first end,
+ * the latest start of a wait for the dead node, the largest number of nodes that are stuck, and the largest number that
+ * wait for the dead node. It adds up the traffic of all planes. If a node does not end, the time of the last event
+ * counts as its end.
  */
 static void add_result(plane_t *plane)
 {
     const uint32_t node_lanes = plane->node_ranks * plane->run->lanes;
     sim_result_t *result = plane->result;
     double first_end = 0, last_end = 0;
-    uint32_t node, i, stuck_nodes = 0, waits_for_dead = 0;
+    uint32_t node, i, stuck_nodes = 0, nodes_waiting_for_dead = 0;
 
     for (node = 0; node < plane->nodes; ++node) {
         bool node_waits = false;
@@ -437,13 +438,18 @@ static void add_result(plane_t *plane)
                         ? plane->ended_at[node]
                         : first_end;
         stuck_nodes += plane->running[node] > 0 && node != plane->run->dead_node;
-        waits_for_dead += node_waits;
+        nodes_waiting_for_dead += node_waits;
     }
-    result->first_end =
-        result->planes == 0 || (first_end > 0 && first_end < result->first_end) ? first_end : result->first_end;
+    if (first_end > 0 && (result->first_end <= 0 || first_end < result->first_end)) {
+        result->first_end = first_end;
+    }
     result->time = later(result->time, last_end);
-    result->stuck_nodes = stuck_nodes > result->stuck_nodes ? stuck_nodes : result->stuck_nodes;
-    result->waits_for_dead = waits_for_dead > result->waits_for_dead ? waits_for_dead : result->waits_for_dead;
+    if (stuck_nodes > result->stuck_nodes) {
+        result->stuck_nodes = stuck_nodes;
+    }
+    if (nodes_waiting_for_dead > result->waits_for_dead) {
+        result->waits_for_dead = nodes_waiting_for_dead;
+    }
     result->is_one_for_all = plane->slots != NULL;
     ++result->planes;
     sim_links_add_traffic(plane->links, last_end, result);
