@@ -200,7 +200,7 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[
 
 /*
  * Makes all work that is queued in the requests' streams from now on wait for the results. Does nothing for requests
- * that kernels do not release. Returns MPIX_MSCCLPP_ERR_CAPTURE if a stream is captured.
+ * that kernels do not release. Returns MPIX_MSCCLPP_ERR_CAPTURE if the stream of another request is captured.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[]);
 

@@ -15,7 +15,7 @@ wanted() {
 # report_failure NAME REASON: the reason with what a test or the component said first, then the job's output.
 report_failure() {
     local said
-    said=$(grep -aEm1 '^rank [0-9]+: |coll:mscclpp: ' "$log" | cut -c 1-300)
+    said=$(grep -aEm1 '^rank [0-9]+: |coll:mscclpp: error: ' "$log" | cut -c 1-300)
     failed=$((failed + 1))
     echo "FAIL $1: $2${said:+: $said}"
     # The cause stands first. What Open MPI says about the end of the job may be long.

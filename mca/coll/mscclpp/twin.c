@@ -38,16 +38,18 @@ static bool find_shared_mapping(const void *address, uintptr_t *low_p, uintptr_t
 
 /*
  * Returns true if an address is in a shared mapping. With an old length of 0, mremap duplicates a shared mapping and
- * refuses a private one (mremap(2)). A process with many mappings takes far longer to read the list of them.
+ * refuses a private one (mremap(2)). A process with many mappings takes far longer to read the list of them. The list
+ * is read if mremap fails for another reason, such as a limit of the process.
  */
 static bool is_shared(const void *address)
 {
     const uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
     void *page = (void *)((uintptr_t)address / page_size * page_size), *duplicate;
+    uintptr_t low, high;
 
     duplicate = mremap(page, 0, page_size, MREMAP_MAYMOVE);
     if (MAP_FAILED == duplicate) {
-        return false;
+        return EINVAL != errno && EFAULT != errno && find_shared_mapping(address, &low, &high);
     }
     (void)munmap(duplicate, page_size);
     return true;

@@ -177,8 +177,8 @@ MPIX_DEVICE int mpix_put_packets(mpix_group_t *group, const mpix_memory_channel_
 }
 
 /*
- * Waits until `packet` has `flag`, and yields its 8 bytes of data. Returns 1 if the packet has arrived, and 0 if the
- * wait has failed. Called by one thread, for which `peer` is the sender.
+ * Waits until `packet` has `flag`, and yields its 8 bytes of data. Returns 1 if the packet has arrived, even
+ * if the wait failed just before, and 0 otherwise. Called by one thread, for which `peer` is the sender.
  */
 MPIX_DEVICE int mpix_await_packet(mpix_group_t *group, const mpix_head_t *head, const char *packet, mpix_u32 flag,
                                   mpix_u32 peer, mpix_u64 *data)
