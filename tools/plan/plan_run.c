@@ -128,10 +128,10 @@ static int split_words(char *line, char **words)
 }
 
 /*
- * Replaces this process by the launcher, which starts `rank_count` ranks of mscclpp_bench with the plan and the options
- * in argv. `line` is the command line of the launcher. It contains at least one word, and the function splits it in
- * place. The function returns only if memory runs out or the launcher cannot be started. It then prints a message and
- * returns the exit status.
+ * Replaces this process by the launcher, which starts `rank_count` ranks of mscclpp_bench. argv[0] is not used, argv[1]
+ * is the plan's file, and options of mscclpp_bench follow. `line` is the command line of the launcher. It contains at
+ * least one word, and the function splits it in place. The function returns only if memory runs out or the launcher
+ * cannot be started. It then prints a message and returns the exit status.
  */
 static int launch_bench(char *line, unsigned rank_count, int argc, char **argv)
 {

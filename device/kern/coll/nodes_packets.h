@@ -261,7 +261,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_packets_for_node(mscclpp_dev_ctx_t
     }
 }
 
-/* Stores the total of this node, for a scan with prefixes. The owner whose turn it is has got all operands. */
+/* Stores the total of this node in place 0, for a scan by prefixes. Called by the owner that has all operands. */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_total(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_coll_nodes_row_t row = mscclpp_dev_coll_nodes_place_row(epoch, 0);

@@ -36,7 +36,10 @@
 #include "device/lib/port_channel.h"
 #include "device/lib/reduce.h"
 
-/* Sets epoch->in_rounds if the call is carried out in rounds, and then also sets the fields that only rounds use. */
+/*
+ * Sets epoch->in_rounds to whether the call is carried out in rounds, and epoch->prefixes to whether it is also a scan
+ * by prefixes. In rounds, also sets the fields that only rounds use: `slots` only on owners of a sparse call.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_begin(mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;

@@ -470,8 +470,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_pitch(const mscclpp_dev_coll_nodes_s
 }
 
 /*
- * Returns the place from which data for a node are sent, as an offset in the exchange area. If all nodes get the same
- * data, `to_node` does not matter. By halving, this is the place of the node's position (nodes_halving.h).
+ * Returns the offset, in the exchange area, of the data that this node sends to node `to_node`. In windows, the data of
+ * a window's nodes lie in the order of their distance from this node. By halving, those of all nodes lie in that order,
+ * beginning with this node's own data (nodes_halving.h). Otherwise they lie in the order of the nodes' numbers. Unless
+ * the exchange is in windows, all nodes may get the same data; `to_node` does not matter then.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_outgoing_offset(const mscclpp_dev_coll_nodes_state_t *state,
                                                             const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t to_node)

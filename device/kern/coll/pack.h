@@ -33,9 +33,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_copy_item(char *to, const char *from, uint32_t
 
 /*
  * Packs or unpacks all runs of one piece in all elements. An item is the data that a thread moves at once: `width`
- * bytes. The number of threads that share a run is the number of its items, rounded down to a power of 2, and at most
- * MSCCLPP_DEV_PACK_LANES. Adjacent threads move adjacent items. The last threads of the grid do nothing if they are too
- * few for one more run.
+ * bytes. The number of threads that share a run is the number of its items, rounded down to a power of 2, at most
+ * MSCCLPP_DEV_PACK_LANES, and no more than the grid has threads. Adjacent threads move adjacent items. The last threads
+ * of the grid do nothing if they are too few for one more run.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_pack_piece(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_pack_args_t *args,
                                              const mscclpp_dev_piece_t *piece)

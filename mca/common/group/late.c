@@ -64,8 +64,8 @@ static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
 }
 
 /*
- * Returns true if the rank is late. A rank is late if its word has not reached the awaited number or, if the wait has
- * no such words, if it has not come to the call.
+ * Returns true if another rank is late; a rank is never late for itself. Where the wait has words, a rank is late if
+ * its word is below the awaited number. Otherwise, it is late if it has not come to the call.
  */
 static bool is_late(const mscclpp_group_wait_t *wait, int rank)
 {

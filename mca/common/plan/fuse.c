@@ -254,14 +254,14 @@ static bool can_do_without_meeting(const fusion_t *fusion, uint32_t before, uint
 }
 
 /*
- * Returns true if a meeting, which is step `nop` of a run, can be left out: no step before it and step after it need a
- * meeting between them. Before it are the steps from `since` on, the first one after the last meeting that is kept.
- * After it are the steps up to the next nop or the run's end. Steps behind the next nop need not be compared, because
- * that nop separates them until it is examined itself. A nop with no step after it is kept.
+ * Returns true if the meeting at step `nop` can be left out, because no step before it has to meet before a step after
+ * it. The steps before it begin at `since`, which follows the last meeting that is kept. The steps after it end at the
+ * next meeting or at `end`. Steps behind the next meeting need not be compared, because that meeting separates them
+ * until it is examined itself. A meeting with no step after it is kept.
  */
 static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, uint32_t end)
 {
-    bool has_data = false;
+    bool has_later_step = false;
 
     for (uint32_t after = nop + 1; after < end && fusion->steps[after].code != MSCCLPP_DEV_PLAN_NOP; ++after) {
         for (uint32_t before = since; before < nop; ++before) {
@@ -270,9 +270,9 @@ static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, ui
                 return false;
             }
         }
-        has_data = true;
+        has_later_step = true;
     }
-    return has_data;
+    return has_later_step;
 }
 
 /*

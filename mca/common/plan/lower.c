@@ -78,9 +78,10 @@ static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
 }
 
 /*
- * Appends the kernel's form of an item in the memory of rank `owner`: its base, the block of the buffer, and the chunk
- * in that block. The scratch is not divided into blocks, so its block is always 0. mscclpp_plan_check refuses the item
- * if a block has no chunks.
+ * Appends an item, which lies in the memory of rank `owner`, to the program in the kernel's form: its base, the block
+ * of the buffer, and the chunk in that block. `are_packets` says that the item is stored as packets. Appends nothing if
+ * memory runs out. The scratch is not divided into blocks, so its block is always 0. The division by the number of
+ * chunks is safe, because mscclpp_plan_check refuses an item whose blocks have no chunks.
  */
 static void add_item(lowering_t *state, const mscclpp_plan_item_t *item, uint32_t owner, bool are_packets)
 {

@@ -100,14 +100,14 @@ static mscclpp_status_t copy_blocks(const plan_run_t *run, char *to, uint64_t to
 
 /*
  * Launches a plan's kernel on ranks of several nodes. A call that the host waits for needs only the launch. A queued
- * call may need more before it:
+ * call may need more before its launch:
  *
  * 1. A kernel in which the ranks meet, if the size of chunks differs from that of the last launch, or if the flags are
  *    used up.
  * 2. A launch that only clears the plan's memory, and a second meeting. They are needed if the flags are used up, or if
  *    data of the last size could be taken for packets of this one (`mixes_packets`).
  *
- * A graph repeats its launches without the host. So once a launch has been recorded, all of this is done each time.
+ * A graph repeats its launches without the host. So once a launch has been recorded, each later call takes both steps.
  */
 static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev_launch_t *launch)
 {

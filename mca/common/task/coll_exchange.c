@@ -15,10 +15,10 @@ mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *event_
 }
 
 /*
- * Agrees on the size of the largest block between nodes, by an exchange over `oob`. Blocks with holes are packed, as
- * ranks cannot map the memory of other nodes.
+ * Agrees with all ranks, also those of other nodes, on the size of the largest block, and stores it in task->largest.
+ * Clears task->strided: ranks cannot map the memory of other nodes, so blocks with holes have to be packed.
  */
-static mscclpp_status_t agree_between_nodes(mscclpp_coll_task_t *task)
+static mscclpp_status_t agree_on_largest_block(mscclpp_coll_task_t *task)
 {
     const mscclpp_oob_t *oob = &task->team->group.oob;
     uint64_t *sizes = malloc((size_t)task->ranks * sizeof(*sizes)); /* each rank's largest block */
@@ -51,7 +51,7 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
     int rank;
 
     if (team->fabric != NULL) {
-        return agree_between_nodes(task);
+        return agree_on_largest_block(task);
     }
     (void)mscclpp_group_begin_exchange(&team->group);
     /*

@@ -68,7 +68,8 @@ static mscclpp_status_t compare_arguments(const mscclpp_user_t *user, int blocks
 }
 
 /*
- * Computes where the parts of the room lie. The part of one block begins with a counter of barriers for each rank. The
+ * Computes where the parts of the room lie, for `blocks` blocks and all-reduces of at most `bytes` bytes. Sets
+ * room->capacity to that size in packets. The part of one block begins with a counter of barriers for each rank. The
  * packets follow, in two halves that are used in turn. Each half has a slot for each rank, which is large enough for
  * the packets of the largest all-reduce. Parts are whole cache lines, so blocks do not share cache lines.
  */

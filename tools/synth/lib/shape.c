@@ -4,8 +4,9 @@
 #include "tools/synth/lib/closed.h"
 
 /*
- * Returns true if a group contains exactly the links that lead out of one rank (or into it, if `is_outgoing` is false);
- * *rank_p is then that rank. If `only_between_nodes` is true, only links between nodes count.
+ * Returns true if a group consists of all links that lead out of one rank, or into it if `is_outgoing` is false. If
+ * `only_between_nodes` is true, the group must consist of all such links to or from other nodes. *rank_p is then that
+ * rank, and is otherwise undefined. The group must not be empty.
  */
 static bool is_port(const synth_topology_t *topology, const synth_group_t *group, bool only_between_nodes,
                     bool is_outgoing, int *rank_p)

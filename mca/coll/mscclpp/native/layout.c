@@ -17,7 +17,7 @@ size_t mca_coll_mscclpp_packed_bytes(size_t count, const struct ompi_datatype_t 
 
 /*
  * Allocates the lists of a call with more ranks than `built_in` has room for. mca_coll_mscclpp_native_end frees them.
- * Returns false, after a log, without memory.
+ * If there is no memory, it logs that and returns false.
  */
 static bool allocate_lists(mca_coll_mscclpp_native_t *call)
 {

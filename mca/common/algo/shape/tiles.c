@@ -108,18 +108,19 @@ bool mscclpp_tiles_grid_of_coll(const mscclpp_select_input_t *input, mscclpp_dev
 }
 
 /*
- * Returns the number of turns from giving a tile of an all-reduce to taking it
- * (device/kern/allreduce/allreduce_nodes.h): one, two, or over trees more with each level of the tree, for the nodes
- * that are farthest from the root.
+ * Returns how many turns after a rank gives a tile of an all-reduce it takes that tile
+ * (device/kern/allreduce/allreduce_nodes.h): 1 if nodes exchange directly, and otherwise 2. Over trees, each level
+ * below the first adds 2, for the nodes that are farthest from the root, up to the limit of the window.
  */
 static uint32_t lag_of_allreduce(mscclpp_dev_nodes_pattern_t exchange, uint32_t nodes)
 {
     uint32_t lag = exchange == MSCCLPP_DEV_NODES_DIRECT ? 1 : 2;
 
-    /* A tile goes up the levels of the tree, and comes down again. */
-    while (exchange == MSCCLPP_DEV_NODES_TREES && lag < MSCCLPP_DEV_NODES_TREES_WINDOW - 2 &&
-           nodes > (uint32_t)1 << lag / 2) {
-        lag += 2;
+    if (exchange == MSCCLPP_DEV_NODES_TREES) {
+        /* A tile goes up the levels of the tree, and comes down again. */
+        while (lag < MSCCLPP_DEV_NODES_TREES_WINDOW - 2 && nodes > (uint32_t)1 << lag / 2) {
+            lag += 2;
+        }
     }
     return lag;
 }
