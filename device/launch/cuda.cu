@@ -225,6 +225,7 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
     case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
     case MSCCLPP_KERNEL_COLL_MOVE_UNSIZED:
     case MSCCLPP_KERNEL_COLL_TILES:
+    case MSCCLPP_KERNEL_COLL_PUTS:
     case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
     case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
     case MSCCLPP_KERNEL_COLL_MOVE_STRIDED:
@@ -295,7 +296,7 @@ static bool awaits_stream(mscclpp_dev_kernel_t kernel)
     return kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8 ||
            kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT || kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
            kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128 ||
-           (kernel >= MSCCLPP_KERNEL_COLL_MOVE_PACKETS && kernel <= MSCCLPP_KERNEL_COLL_TILES);
+           (kernel >= MSCCLPP_KERNEL_COLL_MOVE_PACKETS && kernel <= MSCCLPP_KERNEL_COLL_PUTS);
 }
 
 /*

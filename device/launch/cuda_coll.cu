@@ -6,6 +6,7 @@
 #include "device/kern/coll/nodes_packets.h"
 #include "device/kern/coll/pack.h"
 #include "device/kern/coll/packets.h"
+#include "device/kern/coll/puts.h"
 #include "device/kern/coll/strided.h"
 #include "device/kern/coll/tiles.h"
 #include "device/kern/coll/unsized.h"
@@ -81,6 +82,17 @@ static __global__ void __launch_bounds__(THREADS) tiles_kernel(const __grid_cons
     mscclpp_dev_coll_tiles(&ctx, &args, (int)args.coll.common.dtype, (int)args.coll.common.op);
 }
 
+template <int DTYPE, int OP>
+static __global__ void __launch_bounds__(THREADS) puts_kernel(const __grid_constant__ mscclpp_dev_blocks_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_await_stream();
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_puts(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.coll.common.dtype,
+                          OP != ANY ? OP : (int)args.coll.common.op);
+}
+
 static __global__ void __launch_bounds__(THREADS)
     move_direct_kernel(const __grid_constant__ mscclpp_dev_direct_args_t args)
 {
@@ -154,6 +166,8 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)combine_blocks_kernel;
     case MSCCLPP_KERNEL_COLL_MOVE_UNSIZED:
         return (const void *)move_unsized_kernel;
+    case MSCCLPP_KERNEL_COLL_PUTS:
+        return (const void *)puts_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
         return (const void *)move_direct_kernel;
     case MSCCLPP_KERNEL_COLL_MOVE_STRIDED:

@@ -86,6 +86,7 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
     case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
     case MSCCLPP_KERNEL_COLL_MOVE_UNSIZED:
     case MSCCLPP_KERNEL_COLL_TILES:
+    case MSCCLPP_KERNEL_COLL_PUTS:
         return sizeof(mscclpp_dev_blocks_args_t);
     case MSCCLPP_KERNEL_COLL_MOVE_STRIDED:
         return sizeof(mscclpp_dev_strided_args_t);

@@ -18,6 +18,7 @@
 #include "device/kern/coll/nodes_packets.h"
 #include "device/kern/coll/pack.h"
 #include "device/kern/coll/packets.h"
+#include "device/kern/coll/puts.h"
 #include "device/kern/coll/strided.h"
 #include "device/kern/coll/tiles.h"
 #include "device/kern/coll/unsized.h"
@@ -134,6 +135,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_COLL_TILES:
         mscclpp_dev_coll_tiles(ctx, args, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_PUTS:
+        mscclpp_dev_coll_puts(ctx, args, false, dtype, op);
         break;
     case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
         mscclpp_dev_coll_move_direct(ctx, args);

@@ -103,7 +103,7 @@ typedef struct {
  *   8 and 16 bytes;
  * - the LL128 area, right behind it: `packet_half` bytes, which only ever hold LL128 lines; over several nodes, none;
  * - the bulk area, at `bulk_offset`, right behind these;
- * - the put area, at `put_offset`, which only ever holds pieces of one-shot puts.
+ * - the put area, at `put_offset`, which only ever holds pieces of puts.
  */
 typedef struct {
     uint64_t arrived[MSCCLPP_DEV_MAX_BLOCKS][MSCCLPP_DEV_MAX_RANKS];
@@ -133,7 +133,7 @@ typedef struct {
 
 /*
  * The put area. Each peer has MSCCLPP_DEV_PUT_SLOTS slots for each of MSCCLPP_DEV_PUT_BLOCKS blocks;
- * kern/allreduce/allreduce_oneshot_put.h explains why. A slot holds one piece of a message. A piece has at most
+ * lib/put.h explains why. A slot holds one piece of a message. A piece has at most
  * MSCCLPP_DEV_PUT_PIECE units, which the threads of a block can hold in registers. ROOM is how many units fit a slot;
  * CAPACITY is how many a piece may have.
  */
@@ -281,14 +281,15 @@ typedef enum {
     MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS,      /* args: mscclpp_dev_blocks_args_t; packets */
     MSCCLPP_KERNEL_COLL_MOVE_UNSIZED,        /* args: mscclpp_dev_blocks_args_t; packets, then tiles */
     MSCCLPP_KERNEL_COLL_TILES,               /* args: mscclpp_dev_blocks_args_t */
-    MSCCLPP_KERNEL_COLL_MOVE_DIRECT,         /* args: mscclpp_dev_direct_args_t */
-    MSCCLPP_KERNEL_COLL_COMBINE_DIRECT,      /* args: mscclpp_dev_direct_args_t */
-    MSCCLPP_KERNEL_COLL_MOVE_STRIDED,        /* args: mscclpp_dev_strided_args_t */
-    MSCCLPP_KERNEL_COLL_PACK,                /* args: mscclpp_dev_pack_args_t; waits for nobody, and is not counted */
-    MSCCLPP_KERNEL_COLL_NODES,               /* args: mscclpp_dev_coll_nodes_args_t of device/types/coll_nodes.h */
-    MSCCLPP_KERNEL_COLL_NODES_PACKETS,       /* args: mscclpp_dev_coll_nodes_args_t; one block */
-    MSCCLPP_KERNEL_PLAN,                     /* args: mscclpp_dev_plan_args_t of device/types/plan.h */
-    MSCCLPP_KERNEL_PLAN_WIDE,                /* the same, for steps that move much */
+    MSCCLPP_KERNEL_COLL_PUTS,           /* args: mscclpp_dev_blocks_args_t; MSCCLPP_DEV_PUT_BLOCKS blocks at most */
+    MSCCLPP_KERNEL_COLL_MOVE_DIRECT,    /* args: mscclpp_dev_direct_args_t */
+    MSCCLPP_KERNEL_COLL_COMBINE_DIRECT, /* args: mscclpp_dev_direct_args_t */
+    MSCCLPP_KERNEL_COLL_MOVE_STRIDED,   /* args: mscclpp_dev_strided_args_t */
+    MSCCLPP_KERNEL_COLL_PACK,           /* args: mscclpp_dev_pack_args_t; waits for nobody, and is not counted */
+    MSCCLPP_KERNEL_COLL_NODES,          /* args: mscclpp_dev_coll_nodes_args_t of device/types/coll_nodes.h */
+    MSCCLPP_KERNEL_COLL_NODES_PACKETS,  /* args: mscclpp_dev_coll_nodes_args_t; one block */
+    MSCCLPP_KERNEL_PLAN,                /* args: mscclpp_dev_plan_args_t of device/types/plan.h */
+    MSCCLPP_KERNEL_PLAN_WIDE,           /* the same, for steps that move much */
     MSCCLPP_KERNEL_LAST
 } mscclpp_dev_kernel_t;
 

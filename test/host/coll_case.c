@@ -13,6 +13,7 @@ const char *const case_algos[CASE_LAST_ALGO + 1] = {
     [MSCCLPP_COLL_BY_ZEROCOPY] = "zerocopy",
     [MSCCLPP_COLL_BY_ENGINES] = "engines",
     [MSCCLPP_COLL_BY_SCRATCH] = "scratch",
+    [MSCCLPP_COLL_BY_PUTS] = "puts",
     [CASE_AUTO] = "auto",
     [CASE_RING] = "nodes_ring",
     [CASE_HALVING] = "nodes_halving",
@@ -463,6 +464,9 @@ static int find_served(const case_t *c, size_t scratch_size)
             return MSCCLPP_COLL_BY_PACKETS;
         }
         algo = MSCCLPP_COLL_BY_ZEROCOPY;
+    }
+    if (algo == MSCCLPP_COLL_BY_PUTS && MSCCLPP_DEV_PUT_CAPACITY(layout.put_size, n) >= 8) {
+        return MSCCLPP_COLL_BY_PUTS;
     }
     if (algo == MSCCLPP_COLL_BY_SCRATCH || !is_mapped(c)) {
         return MSCCLPP_COLL_BY_SCRATCH;

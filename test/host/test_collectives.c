@@ -48,7 +48,8 @@ static const mscclpp_coll_t ring_colls[] = {
 /* The collectives that can overwrite their input in place, and the algorithms by which they are tried. */
 static const mscclpp_coll_t in_place_colls[] = {MSCCLPP_COLL_ALLTOALL, MSCCLPP_COLL_ALLTOALLV, MSCCLPP_COLL_ALLTOALLW,
                                                 MSCCLPP_COLL_REDUCE_SCATTER, MSCCLPP_COLL_REDUCE_SCATTER_BLOCK};
-static const int in_place_algos[] = {MSCCLPP_COLL_BY_ZEROCOPY, MSCCLPP_COLL_BY_SCRATCH, CASE_AUTO};
+static const int in_place_algos[] = {MSCCLPP_COLL_BY_ZEROCOPY, MSCCLPP_COLL_BY_SCRATCH, MSCCLPP_COLL_BY_PUTS,
+                                     CASE_AUTO};
 
 #define IN_PLACE_COLLS ((int)(sizeof(in_place_colls) / sizeof(in_place_colls[0])))
 #define IN_PLACE_ALGOS ((int)(sizeof(in_place_algos) / sizeof(in_place_algos[0])))

@@ -15,7 +15,7 @@ sync_copies() {
 
 # The collectives besides all-reduce, and the ways in which kernels and copy engines serve them.
 sync_collectives=(bcast allgather alltoall reduce_scatter_block)
-sync_ways=(packets zerocopy engines scratch)
+sync_ways=(packets zerocopy engines scratch puts)
 
 # Nonblocking and persistent calls by copy engines.
 sync_engines=(iallgather_engines allgather_init_engines)

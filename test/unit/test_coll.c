@@ -58,15 +58,45 @@ static void test_sizes(void)
         for (uint32_t ranks = 2; ranks <= 8; ranks *= 2) {
             const mscclpp_select_input_t input = gpus(ranks);
             const uint64_t peers = ranks - 1, engine_min = ranks == 2 ? 8 * MIB : 16 * MIB;
-            const int large = moves(coll) ? SERVED(MSCCLPP_COLL_BY_ENGINES) : SERVED(MSCCLPP_COLL_BY_ZEROCOPY);
+            const bool puts = !moves(coll) && ranks == 2;
+            const uint64_t packets_max = puts ? 384 * KIB : MIB;
+            const int middle = puts ? SERVED(MSCCLPP_COLL_BY_PUTS) : SERVED(MSCCLPP_COLL_BY_ZEROCOPY);
+            const int large = moves(coll) ? SERVED(MSCCLPP_COLL_BY_ENGINES) : middle;
 
             CHECK_EQ(choose(&input, coll, 1, true), MSCCLPP_COLL_BY_PACKETS);
-            CHECK_EQ(choose(&input, coll, MIB / peers, true), MSCCLPP_COLL_BY_PACKETS);
-            CHECK_EQ(choose(&input, coll, MIB / peers + 1, true), MSCCLPP_COLL_BY_ZEROCOPY);
-            CHECK_EQ(choose(&input, coll, (engine_min - 1) / peers, true), MSCCLPP_COLL_BY_ZEROCOPY);
+            CHECK_EQ(choose(&input, coll, packets_max / peers, true), MSCCLPP_COLL_BY_PACKETS);
+            CHECK_EQ(choose(&input, coll, packets_max / peers + 1, true), middle);
+            CHECK_EQ(choose(&input, coll, (engine_min - 1) / peers, true), middle);
             CHECK_EQ(choose(&input, coll, (engine_min + peers - 1) / peers, true), large);
             CHECK_EQ(choose(&input, coll, UINT64_MAX / 2, true), large); /* what all send overflows 64 bits */
         }
+    }
+}
+
+/* Puts serve what would go in tiles between 2 GPUs, and what a queued call on mapped buffers combines up to 8 MiB. */
+static void test_puts(void)
+{
+    for (int coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
+        mscclpp_select_input_t input = gpus(2);
+
+        CHECK_EQ(choose(&input, coll, 4 * MIB, false), MSCCLPP_COLL_BY_PUTS);
+        CHECK_EQ(choose(&input, coll, 64 * MIB, false), MSCCLPP_COLL_BY_PUTS);
+        input.queued = true;
+        input.may_use_engines = false;
+        CHECK_EQ(choose(&input, coll, 8 * MIB, true), moves(coll) ? MSCCLPP_COLL_BY_ZEROCOPY : MSCCLPP_COLL_BY_PUTS);
+        CHECK_EQ(choose(&input, coll, 8 * MIB + 1, true), MSCCLPP_COLL_BY_ZEROCOPY);
+        CHECK_EQ(choose(&input, coll, 8 * MIB + 1, false), MSCCLPP_COLL_BY_PUTS);
+        /* The slots are too small. */
+        input = gpus(2);
+        mscclpp_layout_divide(&layout, 16 * KIB, 8 * KIB, 4 * KIB);
+        CHECK_EQ(choose(&input, coll, 4 * MIB, false), MSCCLPP_COLL_BY_SCRATCH);
+        CHECK_EQ(choose(&input, coll, 4 * MIB, true), MSCCLPP_COLL_BY_ZEROCOPY);
+        /* Neither ranks that share a GPU nor more ranks use them by themselves. */
+        input = gpus(2);
+        input.one_gpu = true;
+        CHECK_EQ(choose(&input, coll, 4 * MIB, false), MSCCLPP_COLL_BY_SCRATCH);
+        input = gpus(3);
+        CHECK_EQ(choose(&input, coll, 4 * MIB, false), MSCCLPP_COLL_BY_SCRATCH);
     }
 }
 
@@ -101,7 +131,7 @@ static void test_conditions(void)
 
 static void test_forced(void)
 {
-    static const char *const names[] = {"packets", "zerocopy", "engines", "scratch"};
+    static const char *const names[] = {"packets", "zerocopy", "engines", "scratch", "puts"};
 
     for (int coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
         for (int i = 0; i < MSCCLPP_COLL_BY_LAST; ++i) {
@@ -584,6 +614,7 @@ int main(void)
 {
     unit_begin();
     test_sizes();
+    test_puts();
     test_conditions();
     test_forced();
     test_grids();

@@ -1,52 +1,15 @@
 /*
  * One-shot all-reduce without packets: every rank puts its whole message into the memory of every peer, piece by piece,
  * and combines all messages itself. It takes one step of latency, with no agreement at the beginning and no wait at the
- * end. The data contain no flags, so each link carries (n - 1) times the message at full speed.
- *
- * A block deals only with the blocks of the same number on other ranks. It counts barriers and pieces together, in the
- * word that barriers use. A piece's number selects its slot.
- *
- * Four slots are enough, whatever the size of a call. A block puts piece k before it combines piece k - 1, so that data
- * are under way while it waits. When a block has received piece k - 2 from a peer, that peer had combined piece k - 4
- * before it put piece k - 2. So the block may overwrite piece k - 4 with piece k.
+ * end. Each link carries (n - 1) times the message. A block puts piece k before it combines piece k - 1, so that data
+ * are under way while it waits, and as lib/put.h requires.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_PUT_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_PUT_H
 
-#include "device/lib/barrier.h"
 #include "device/types/hot.h"
+#include "device/lib/put.h"
 #include "device/lib/reduce.h"
-
-/*
- * BATCH: the number of units that a thread loads before it sends them. OPERANDS: the number of units, of all ranks
- * together, that a thread loads before it combines them. The variants for aligned buffers (`is_aligned`), which only
- * lingering kernels use, combine half as many, because such a kernel leaves fewer registers to a thread.
- */
-#define MSCCLPP_DEV_PUT_BATCH 8
-#define MSCCLPP_DEV_PUT_OPERANDS 16
-
-/* The size of a piece, in units, is a multiple of this number, since links transfer such stores most efficiently. */
-#define MSCCLPP_DEV_PUT_GRAIN 8u
-
-/*
- * Returns peer `i` of this rank. Peer 1 is the next rank, so that the ranks do not all send to the same one at the same
- * time.
- */
-MSCCLPP_DEV uint32_t mscclpp_dev_put_peer(const mscclpp_dev_args_t *args, uint32_t nranks, uint32_t i)
-{
-    return args->rank + i < nranks ? args->rank + i : args->rank + i - nranks;
-}
-
-/* Returns the place where this block of `sender` puts piece number `piece` in the memory of `receiver`. */
-MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t receiver,
-                                       uint32_t sender, uint64_t piece)
-{
-    const uint32_t place = sender < receiver ? sender : sender - 1;
-    const uint32_t slot =
-        (place * MSCCLPP_DEV_PUT_BLOCKS + ctx->block) * MSCCLPP_DEV_PUT_SLOTS + (uint32_t)piece % MSCCLPP_DEV_PUT_SLOTS;
-
-    return args->scratch[receiver] + args->put_offset + (uint64_t)slot * args->put_capacity * MSCCLPP_DEV_UNIT;
-}
 
 /*
  * Returns the number of units in the piece that begins at unit `first_unit`: at most `piece_units`, and none from unit
@@ -107,41 +70,6 @@ MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool is_alig
 }
 
 /*
- * Returns the first unit of the calling thread in the block's next batch, which begins at unit `begin`. Each thread
- * takes `batch` units, a constant. A warp's units form `batch` adjacent rows with one unit per lane, so that the
- * addresses of a thread's units differ by constants.
- */
-MSCCLPP_DEV uint32_t mscclpp_dev_put_first_unit(const mscclpp_dev_ctx_t *ctx, int batch, uint32_t begin)
-{
-    return begin + ctx->tid / MSCCLPP_DEV_WARP * MSCCLPP_DEV_WARP * (uint32_t)batch + ctx->tid % MSCCLPP_DEV_WARP;
-}
-
-/*
- * Loads the thread's `batch` units of a batch, a constant, into registers, so that all loads are in progress at once.
- * `from` is the first of them; each further one lies one warp's width behind the one before.
- */
-MSCCLPP_DEV void mscclpp_dev_put_load(const char *from, int batch, mscclpp_dev_vec_t *values)
-{
-    int row;
-
-    MSCCLPP_DEV_UNROLL
-    for (row = 0; row < batch; ++row) {
-        values[row] = mscclpp_dev_ld_vec(from + (size_t)row * MSCCLPP_DEV_WARP * MSCCLPP_DEV_UNIT);
-    }
-}
-
-/* Stores the units that mscclpp_dev_put_load loads, at the same distances. `batch` is a constant here, too. */
-MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_vec_t *values)
-{
-    int row;
-
-    MSCCLPP_DEV_UNROLL
-    for (row = 0; row < batch; ++row) {
-        mscclpp_dev_st_vec(to + (size_t)row * MSCCLPP_DEV_WARP * MSCCLPP_DEV_UNIT, values[row]);
-    }
-}
-
-/*
  * Puts units `begin` to `end` - 1 of piece number `piece` into the slots of all peers, in whole batches of all threads.
  * `in` is the piece in this rank's operand, at a multiple of MSCCLPP_DEV_UNIT if there is a whole batch. `batch` is a
  * constant. Signals nothing. Returns the first unit that was not put, because fewer than a whole batch of all threads
@@ -165,41 +93,6 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, 
                 mscclpp_dev_put_slot(ctx, args, mscclpp_dev_put_peer(args, nranks, i), args->rank, piece) + own_offset,
                 batch, values);
         }
-    }
-    return begin;
-}
-
-/*
- * Combines units `begin` to `end` - 1 of a piece, in whole batches of all threads. `from` lists the piece's operands of
- * all ranks, whose number `const_ranks` is a constant. Returns the first unit that was not combined.
- */
-MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ctx, const char *const *from, char *out,
-                                                     int const_ranks, int batch, bool hot, int dtype, int op,
-                                                     uint32_t begin, uint32_t end)
-{
-    const uint32_t block_units = (uint32_t)batch * ctx->nthreads;
-    mscclpp_dev_vec_t operands[MSCCLPP_DEV_PUT_OPERANDS];
-    int i, row;
-
-    for (; begin + block_units <= end; begin += block_units) {
-        const uint64_t own_offset = (uint64_t)mscclpp_dev_put_first_unit(ctx, batch, begin) * MSCCLPP_DEV_UNIT;
-
-        MSCCLPP_DEV_UNROLL
-        for (i = 0; i < const_ranks; ++i) {
-            mscclpp_dev_put_load(from[i] + own_offset, batch, &operands[i * batch]);
-        }
-        MSCCLPP_DEV_UNROLL
-        for (row = 0; row < batch; ++row) {
-            mscclpp_dev_acc_t acc;
-
-            mscclpp_dev_acc_set(&acc, dtype, operands[row]);
-            MSCCLPP_DEV_UNROLL
-            for (i = 1; i < const_ranks; ++i) {
-                mscclpp_dev_acc_add(&acc, hot, dtype, op, operands[i * batch + row]);
-            }
-            operands[row] = mscclpp_dev_acc_get(&acc, dtype);
-        }
-        mscclpp_dev_put_store(out + own_offset, batch, operands);
     }
     return begin;
 }
@@ -235,36 +128,7 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             }
         }
     }
-    /* A block signals nothing if one of its threads may not have put its part of the piece. */
-    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-    for (i = 1 + ctx->tid; i < nranks && !ctx->failed; i += ctx->nthreads) {
-        mscclpp_dev_sync_t *peer_sync = mscclpp_dev_sync_of(args, mscclpp_dev_put_peer(args, nranks, i));
-
-        mscclpp_dev_st_release_sys_u64(&peer_sync->arrived[ctx->block][args->rank], piece);
-    }
-}
-
-/*
- * Waits until piece number `piece` of every peer has arrived. Returns false if a wait fails, which sets ctx->failed, or
- * if the thread has failed before. Each thread waits for itself, so the block needs no barrier.
- */
-MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t nranks,
-                                       bool is_aligned, uint64_t piece)
-{
-    const mscclpp_dev_sync_t *own_sync = mscclpp_dev_sync_of(args, args->rank);
-    mscclpp_dev_wait_t wait = {0, 0};
-    uint32_t i;
-
-    for (i = 1; i < nranks; ++i) {
-        const uint32_t peer = mscclpp_dev_put_peer(args, nranks, i);
-
-        while (mscclpp_dev_ld_acquire_sys_u64(&own_sync->arrived[ctx->block][peer]) < piece) {
-            if (!mscclpp_dev_wait_turn_by(ctx, args, &wait, peer, !is_aligned)) {
-                return false;
-            }
-        }
-    }
-    return !ctx->failed;
+    mscclpp_dev_put_signal(ctx, args, nranks, piece);
 }
 
 /*
@@ -289,7 +153,7 @@ MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     uint32_t unit = 0, rank;
     int i;
 
-    if (!mscclpp_dev_put_await(ctx, args, nranks, is_aligned, piece)) {
+    if (!mscclpp_dev_put_await(ctx, args, nranks, !is_aligned, piece)) {
         return;
     }
     if (const_ranks != 0) {
@@ -321,23 +185,6 @@ MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Returns the number of units in a full piece: a block's share of the message, rounded up to a multiple of
- * MSCCLPP_DEV_PUT_GRAIN, but at most the units of a slot.
- */
-MSCCLPP_DEV uint32_t mscclpp_dev_put_full_piece_units(const mscclpp_dev_args_t *args, uint32_t nblocks)
-{
-    const uint64_t units = mscclpp_dev_units(args->bytes);
-    uint32_t share;
-
-    if (units >= (uint64_t)args->put_capacity * nblocks) {
-        return args->put_capacity;
-    }
-    share = ((uint32_t)units + nblocks - 1) / nblocks;
-    share = (share + MSCCLPP_DEV_PUT_GRAIN - 1) / MSCCLPP_DEV_PUT_GRAIN * MSCCLPP_DEV_PUT_GRAIN;
-    return share < args->put_capacity ? share : args->put_capacity;
-}
-
-/*
  * Runs the whole operation. Each turn sends a piece and combines the one that was sent in the turn before.
  * `const_ranks` is the number of ranks as a constant, or 0 for any number. `is_aligned` and `hot` are constants, too.
  * After a failure the pieces are still counted, so that all ranks count in the same way, but no more of them are sent
@@ -346,7 +193,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_full_piece_units(const mscclpp_dev_args_t *
 MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                        bool is_aligned, bool hot, int dtype, int op)
 {
-    const uint32_t piece_units = mscclpp_dev_put_full_piece_units(args, ctx->nblocks);
+    const uint32_t piece_units = mscclpp_dev_put_full_piece_units(args, mscclpp_dev_units(args->bytes), ctx->nblocks);
     const uint64_t step = (uint64_t)ctx->nblocks * piece_units;
     const uint64_t count_before = mscclpp_dev_last_barrier(ctx, args);
     uint64_t count = count_before, first_unit = (uint64_t)ctx->block * piece_units;

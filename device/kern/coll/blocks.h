@@ -95,6 +95,41 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, u
  */
 #define MSCCLPP_DEV_COLL_BATCH_ANY 2
 
+/* Returns target number `i` if targets are counted from `first_target`, going around. */
+MSCCLPP_DEV uint32_t mscclpp_dev_coll_target(uint32_t count, uint32_t first_target, uint32_t i)
+{
+    return first_target + i < count ? first_target + i : first_target + i - count;
+}
+
+/*
+ * Copies whole, aligned units as mscclpp_dev_coll_copy_units does, `batch` at a time, a constant. Begins with unit
+ * `unit`. Returns the thread's first unit that is left, because it has less than a batch.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_copy_batches(char *const *to, uint32_t count, uint32_t first_target,
+                                                   const char *from, int batch, uint64_t whole_units, uint64_t unit,
+                                                   uint64_t step)
+{
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_COLL_BATCH];
+    uint32_t i;
+    int j;
+
+    for (; unit + (uint64_t)(batch - 1) * step < whole_units; unit += (uint64_t)batch * step) {
+        MSCCLPP_DEV_UNROLL
+        for (j = 0; j < batch; ++j) {
+            values[j] = mscclpp_dev_ld_vec(from + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
+        }
+        for (i = 0; i < count; ++i) {
+            char *target = to[mscclpp_dev_coll_target(count, first_target, i)];
+
+            MSCCLPP_DEV_UNROLL
+            for (j = 0; j < batch; ++j) {
+                mscclpp_dev_st_vec(target + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT, values[j]);
+            }
+        }
+    }
+    return unit;
+}
+
 /*
  * Copies units `unit`, `unit` + `step` and so on of a block of `bytes` bytes to each of `count` places. Begins with
  * place `first_target`, which differs from rank to rank, so that not all ranks store to one place at the same time.
@@ -104,28 +139,18 @@ MSCCLPP_DEV void mscclpp_dev_coll_copy_units(char *const *to, uint32_t count, ui
                                              uint64_t bytes, bool is_aligned, uint64_t unit, uint64_t step)
 {
     const uint64_t whole_units = is_aligned ? bytes / MSCCLPP_DEV_UNIT : 0, units = mscclpp_dev_units(bytes);
-    mscclpp_dev_vec_t values[MSCCLPP_DEV_COLL_BATCH];
-    uint32_t i, target;
-    int j;
+    uint32_t i;
 
-    for (; unit + (MSCCLPP_DEV_COLL_BATCH - 1) * step < whole_units; unit += MSCCLPP_DEV_COLL_BATCH * step) {
-        MSCCLPP_DEV_UNROLL
-        for (j = 0; j < MSCCLPP_DEV_COLL_BATCH; ++j) {
-            values[j] = mscclpp_dev_ld_vec(from + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
-        }
-        for (i = 0; i < count; ++i) {
-            target = first_target + i < count ? first_target + i : first_target + i - count;
-            MSCCLPP_DEV_UNROLL
-            for (j = 0; j < MSCCLPP_DEV_COLL_BATCH; ++j) {
-                mscclpp_dev_st_vec(to[target] + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT, values[j]);
-            }
-        }
-    }
+    unit =
+        mscclpp_dev_coll_copy_batches(to, count, first_target, from, MSCCLPP_DEV_COLL_BATCH, whole_units, unit, step);
+    unit = mscclpp_dev_coll_copy_batches(to, count, first_target, from, MSCCLPP_DEV_COLL_BATCH / 4, whole_units, unit,
+                                         step);
     for (; unit < units; unit += step) {
-        values[0] = mscclpp_dev_ld_unit(from, unit, bytes);
+        const mscclpp_dev_vec_t value = mscclpp_dev_ld_unit(from, unit, bytes);
+
         for (i = 0; i < count; ++i) {
-            target = first_target + i < count ? first_target + i : first_target + i - count;
-            mscclpp_dev_st_unit(to[target], unit, bytes, values[0], MSCCLPP_DEV_WHOLE_UNIT);
+            mscclpp_dev_st_unit(to[mscclpp_dev_coll_target(count, first_target, i)], unit, bytes, value,
+                                MSCCLPP_DEV_WHOLE_UNIT);
         }
     }
 }

@@ -1,6 +1,7 @@
 /*
- * Collectives through the team's scratch, for user buffers that peers cannot map. Tile by tile, each rank stores its
- * block for a peer into the peer's bulk area. The peer moves the block to its place or combines it with others.
+ * Collectives through the bulk area of the team's scratch, for user buffers that peers cannot map. Tile by tile, each
+ * rank stores its block for a peer into the peer's bulk area. The peer moves the block to its place or combines it with
+ * others.
  *
  * Each block of the grid has two tiles per sender, used in turn. A rank stores turn t + 1 before it reads turn t, so
  * that its stores are on their way meanwhile. One barrier per turn is enough: a rank stores turn t + 2 after the
@@ -10,9 +11,9 @@
 #ifndef MSCCLPP_DEVICE_KERN_COLL_TILES_H
 #define MSCCLPP_DEVICE_KERN_COLL_TILES_H
 
-#include "device/lib/barrier.h"
 #include "device/kern/coll/blocks.h"
 #include "device/kern/coll/direct_rows.h"
+#include "device/lib/put.h"
 #include "device/lib/reduce.h"
 
 /* A turn: which part of each block of data moves, and through which tiles. */
@@ -22,7 +23,8 @@ typedef struct {
     uint64_t tile_bytes;
     uint64_t begin;             /* where this turn's tile begins in each block of data, offset in bytes */
     uint64_t max_skipped_bytes; /* blocks of up to so many bytes do not go through tiles */
-    uint32_t tile_set;          /* which of the two tiles of each sender this turn uses: 0 or 1 */
+    uint64_t number;            /* of this turn, counted up; selects its tiles */
+    bool in_slots;              /* the tiles are the slots of lib/put.h, and `number` is the piece */
 } mscclpp_dev_coll_turn_t;
 
 /* Returns the turn of this block of the grid that follows the given one. */
@@ -32,7 +34,7 @@ MSCCLPP_DEV mscclpp_dev_coll_turn_t mscclpp_dev_coll_next_turn(const mscclpp_dev
     mscclpp_dev_coll_turn_t next = *turn;
 
     next.begin += ctx->nblocks * turn->tile_bytes;
-    next.tile_set ^= 1;
+    ++next.number;
     return next;
 }
 
@@ -56,8 +58,11 @@ MSCCLPP_DEV char *mscclpp_dev_coll_tile(const mscclpp_dev_ctx_t *ctx, const mscc
                                         uint32_t receiver, uint32_t sender)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
-    const uint64_t number = ((uint64_t)ctx->block * 2 + turn->tile_set) * args->nranks + sender;
+    const uint64_t number = ((uint64_t)ctx->block * 2 + turn->number % 2) * args->nranks + sender;
 
+    if (turn->in_slots) {
+        return mscclpp_dev_put_slot(ctx, args, receiver, sender, turn->number);
+    }
     return args->scratch[receiver] + args->bulk_offset + number * turn->tile_bytes;
 }
 
@@ -78,10 +83,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_give(const mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Moves the data that the peers have stored in this rank's tiles to their places in the output. A barrier must have
- * passed since they were stored. The size of a peer's data follows from this rank's own arguments.
+ * Moves the data that the peers have stored in this rank's tiles to their places in the output. The size of a peer's
+ * data follows from this rank's own arguments.
  */
-MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn)
+MSCCLPP_DEV void mscclpp_dev_coll_take_moved(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
     uint32_t i;
@@ -181,12 +186,51 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_batches(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
+ * Combines whole units of two operands, as mscclpp_dev_coll_take_combined does, with the loads of both operands under
+ * way at once. Returns this thread's first unit that is left. `hot`, a constant, says that `dtype` and `op` are, too.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_pairs(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
+                                                 const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
+                                                 bool hot, int dtype, int op)
+{
+    char *to = (char *)turn->coll->common.out + part.offset;
+    const char *const from[2] = {mscclpp_dev_coll_operand(ctx, turn, own_block, 0),
+                                 mscclpp_dev_coll_operand(ctx, turn, own_block, 1)};
+    const bool is_aligned = ((uintptr_t)to | (uintptr_t)from[0] | (uintptr_t)from[1]) % MSCCLPP_DEV_UNIT == 0;
+    const uint32_t whole_units = is_aligned && mscclpp_dev_unit_mask(dtype) == MSCCLPP_DEV_WHOLE_UNIT
+                                     ? (uint32_t)(part.bytes / MSCCLPP_DEV_UNIT)
+                                     : 0;
+    uint32_t unit = 0;
+
+    unit = mscclpp_dev_put_combine_batches(ctx, from, to, 2, MSCCLPP_DEV_PUT_OPERANDS / 2, hot, dtype, op, unit,
+                                           whole_units);
+    unit = mscclpp_dev_put_combine_batches(ctx, from, to, 2, MSCCLPP_DEV_PUT_OPERANDS / 4, hot, dtype, op, unit,
+                                           whole_units);
+    unit = mscclpp_dev_put_combine_batches(ctx, from, to, 2, 1, hot, dtype, op, unit, whole_units);
+    return unit + ctx->tid;
+}
+
+/*
+ * Combines whole units of the turn's part of the result. Returns this thread's first unit that is left. The arguments
+ * are those of mscclpp_dev_coll_take_combined and of mscclpp_dev_coll_take_batches.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_whole(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
+                                                 const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
+                                                 uint32_t ranks_end, bool hot, int dtype, int op)
+{
+    return ranks_end == 2 ? mscclpp_dev_coll_take_pairs(ctx, turn, own_block, part, hot, dtype, op)
+                          : mscclpp_dev_coll_take_batches(ctx, turn, own_block, part, ranks_end,
+                                                          hot ? MSCCLPP_DEV_COLL_BATCH / 2 : MSCCLPP_DEV_COLL_BATCH_ANY,
+                                                          hot, dtype, op);
+}
+
+/*
  * Combines the operands of ranks 0 to `ranks_end` - 1 in rank order, and stores the turn's part of the result in the
  * output. `result_bytes` is the size of the whole result; 0: this rank has none. `ranks_end` is 0 only if this rank has
- * no result.
+ * no result. `hot`, a constant, says that `dtype` and `op` are, too.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
-                                                uint32_t ranks_end, uint64_t result_bytes, int dtype, int op)
+                                                uint32_t ranks_end, uint64_t result_bytes, bool hot, int dtype, int op)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
     mscclpp_dev_block_t part = {0, 0}, own_block;
@@ -204,11 +248,11 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
         return;
     }
 #endif
-    unit = MSCCLPP_DEV_FOLDS && dtype == MSCCLPP_DTYPE_FLOAT32 && op == MSCCLPP_OP_SUM
-               ? mscclpp_dev_coll_take_batches(ctx, turn, &own_block, part, ranks_end, MSCCLPP_DEV_COLL_BATCH / 2, true,
-                                               MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM)
-               : mscclpp_dev_coll_take_batches(ctx, turn, &own_block, part, ranks_end, MSCCLPP_DEV_COLL_BATCH_ANY,
-                                               false, dtype, op);
+    /* A kernel for all types has sums of floats with constants, too. */
+    unit = !hot && MSCCLPP_DEV_FOLDS && dtype == MSCCLPP_DTYPE_FLOAT32 && op == MSCCLPP_OP_SUM
+               ? mscclpp_dev_coll_take_whole(ctx, turn, &own_block, part, ranks_end, true, MSCCLPP_DTYPE_FLOAT32,
+                                             MSCCLPP_OP_SUM)
+               : mscclpp_dev_coll_take_whole(ctx, turn, &own_block, part, ranks_end, hot, dtype, op);
     for (; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
         for (rank = 0; rank < ranks_end; ++rank) {
             value = mscclpp_dev_ld_unit(mscclpp_dev_coll_operand(ctx, turn, &own_block, rank), unit, part.bytes);
@@ -224,6 +268,28 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
 }
 
 /*
+ * Takes the turn's data from this rank's tiles: combines them if `combines`, else moves them to their places. All peers
+ * must have stored their data of this turn. `hot`, a constant, says that `dtype` and `op` are, too.
+ */
+MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn, bool combines,
+                                       bool hot, int dtype, int op)
+{
+    const mscclpp_dev_coll_args_t *coll = turn->coll;
+    const mscclpp_dev_args_t *common = &coll->common;
+    /* A scan combines the operands of lower ranks. Other patterns combine those of all ranks. */
+    const uint32_t ranks_end = coll->pattern == MSCCLPP_DEV_SCAN     ? common->rank + 1
+                               : coll->pattern == MSCCLPP_DEV_EXSCAN ? common->rank
+                                                                     : common->nranks;
+
+    if (combines) {
+        mscclpp_dev_coll_take_combined(ctx, turn, ranks_end, mscclpp_dev_coll_result_bytes(coll, turn->blocks), hot,
+                                       dtype, op);
+    } else {
+        mscclpp_dev_coll_take_moved(ctx, turn);
+    }
+}
+
+/*
  * Prepares this block's turns, and sets its first one. `blocks` is NULL if all blocks have the same size.
  * `max_skipped_bytes` is that of mscclpp_dev_coll_turn_t.
  */
@@ -235,7 +301,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_first_turn(const mscclpp_dev_ctx_t *ctx, msccl
     turn->blocks = blocks;
     turn->tile_bytes = MSCCLPP_DEV_COLL_TILE(coll->common.bulk_size, ctx->nblocks, coll->common.nranks);
     turn->begin = ctx->block * turn->tile_bytes;
-    turn->tile_set = 0;
+    turn->number = 0;
+    turn->in_slots = false;
     turn->max_skipped_bytes = max_skipped_bytes;
 }
 
@@ -250,13 +317,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_turns(mscclpp_dev_ctx_t *ctx, mscclpp_dev
                                              uint64_t largest_bytes, bool combines, int dtype, int op,
                                              uint64_t *barriers)
 {
-    const mscclpp_dev_coll_args_t *coll = turn.coll;
-    const mscclpp_dev_args_t *common = &coll->common;
-    const uint64_t result_bytes = combines ? mscclpp_dev_coll_result_bytes(coll, turn.blocks) : 0;
-    /* A scan combines the operands of lower ranks. Other patterns combine those of all ranks. */
-    const uint32_t ranks_end = coll->pattern == MSCCLPP_DEV_SCAN     ? common->rank + 1
-                               : coll->pattern == MSCCLPP_DEV_EXSCAN ? common->rank
-                                                                     : common->nranks;
+    const mscclpp_dev_args_t *common = &turn.coll->common;
     mscclpp_dev_coll_turn_t next;
 
     if (turn.begin < largest_bytes && !ctx->failed) {
@@ -268,10 +329,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_turns(mscclpp_dev_ctx_t *ctx, mscclpp_dev
         if (!ctx->failed && next.begin < largest_bytes) {
             mscclpp_dev_coll_give(ctx, &next);
         }
-        if (!ctx->failed && combines) {
-            mscclpp_dev_coll_take_combined(ctx, &turn, ranks_end, result_bytes, dtype, op);
-        } else if (!ctx->failed) {
-            mscclpp_dev_coll_take(ctx, &turn);
+        if (!ctx->failed) {
+            mscclpp_dev_coll_take(ctx, &turn, combines, false, dtype, op);
         }
     }
 }

@@ -17,6 +17,9 @@ _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings h
 #define DIRECT_BLOCKS 64u
 #define TILE_BLOCKS 32u
 
+/* The smallest slot of the put area that is used, in units. Smaller pieces are not worth the signals. */
+#define SLOT_UNITS_MIN 8u
+
 /* The assumed size of a rank's block of data, in bytes, for grids of calls whose sizes not all ranks know. */
 #define UNSIZED_BLOCK_BYTES (1 * MIB)
 
@@ -25,32 +28,41 @@ _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings h
 
 /*
  * Thresholds on the bytes that a rank sends to all its peers together (or receives from them): the most for packets,
- * and the least for copy engines. Packets double the bytes but need no barrier. Engines leave all multiprocessors to
- * the application, but take some 10 us to begin and end. The first row whose `ranks` is not smaller than the number of
- * ranks applies.
+ * of blocks that are moved or combined, and the least for copy engines. Packets double the bytes but need no barrier.
+ * Engines leave all multiprocessors to the application, but take some 10 us to begin and end. `puts` says that puts
+ * serve what is combined beyond packets, and all that would go in tiles; they have been measured with 2 GPUs alone. The
+ * first row whose `ranks` is not smaller than the number of ranks applies.
  */
 typedef struct {
     uint32_t ranks;
     uint64_t packets_max;
+    uint64_t combined_packets_max;
     uint64_t engine_min;
+    bool puts;
 } thresholds_t;
 
 static const thresholds_t cuda_thresholds[] = {
-    {2, 1 * MIB, 8 * MIB},
-    {8, 1 * MIB, 16 * MIB},
-    {MSCCLPP_DEV_MAX_RANKS, 256 * KIB, 32 * MIB},
+    {2, 1 * MIB, 384 * KIB, 8 * MIB, true},
+    {8, 1 * MIB, 1 * MIB, 16 * MIB, false},
+    {MSCCLPP_DEV_MAX_RANKS, 256 * KIB, 256 * KIB, 32 * MIB, false},
 };
 
 static const thresholds_t one_gpu_thresholds[] = {
-    {2, 512 * KIB, 8 * MIB},
-    {8, 512 * KIB, 8 * MIB},
-    {MSCCLPP_DEV_MAX_RANKS, 64 * KIB, 16 * MIB},
+    {2, 512 * KIB, 512 * KIB, 8 * MIB, false},
+    {8, 512 * KIB, 512 * KIB, 8 * MIB, false},
+    {MSCCLPP_DEV_MAX_RANKS, 64 * KIB, 64 * KIB, 16 * MIB, false},
 };
 
 static const thresholds_t twin_thresholds[] = {
-    {2, 256, NEVER},
-    {MSCCLPP_DEV_MAX_RANKS, 512, NEVER},
+    {2, 256, 256, NEVER, false},
+    {MSCCLPP_DEV_MAX_RANKS, 512, 512, NEVER, false},
 };
+
+/*
+ * The most bytes that puts combine of a queued call whose buffers are mapped. Such a call has few blocks, which reach
+ * the links' rate sooner without a copy through the scratch.
+ */
+#define QUEUED_PUTS_MAX (8 * MIB)
 
 /*
  * Returns the row of thresholds for the ranks of the node. Each table ends with a row for MSCCLPP_DEV_MAX_RANKS, and a
@@ -135,6 +147,26 @@ static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_by
 }
 
 /*
+ * Chooses the grid of the kernel by puts, which serves blocks of any size. Each block of the grid has its own slots in
+ * the put area. Returns false if the slots are smaller than SLOT_UNITS_MIN.
+ */
+static bool shape_puts(const mscclpp_select_input_t *input, uint64_t block_bytes, mscclpp_coll_choice_t *choice)
+{
+    mscclpp_choice_t grid;
+
+    if (MSCCLPP_DEV_PUT_CAPACITY(input->layout->put_size, input->nranks) < SLOT_UNITS_MIN ||
+        !mscclpp_algo_grid(input, units_of(block_bytes), input->on_twin ? TWIN_TILE_BLOCKS : MSCCLPP_DEV_PUT_BLOCKS, 0,
+                           false, &grid)) {
+        return false;
+    }
+    choice->nblocks = grid.nblocks > MSCCLPP_DEV_PUT_BLOCKS ? MSCCLPP_DEV_PUT_BLOCKS : grid.nblocks;
+    choice->nthreads = grid.nthreads;
+    choice->epochs = 0;
+    choice->kernel = MSCCLPP_KERNEL_COLL_PUTS;
+    return true;
+}
+
+/*
  * Shapes a call on one node for the algorithm `algo`; the default is MSCCLPP_COLL_BY_SCRATCH. Returns false if the
  * algorithm cannot serve the call; *choice may be changed even then. Copy engines cannot combine blocks, so they serve
  * only collectives that move data.
@@ -155,6 +187,8 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint
         choice->epochs = 0;
         choice->kernel = MSCCLPP_KERNEL_LAST;
         return !combines && input->may_use_engines;
+    case MSCCLPP_COLL_BY_PUTS:
+        return shape_puts(input, block_bytes, choice);
     default:
         return shape_scratch(input, block_bytes, choice);
     }
@@ -202,6 +236,24 @@ static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t col
 }
 
 /*
+ * Returns the algorithm of the thresholds for a call on one node in which a rank sends `sent_bytes` bytes, or receives
+ * them. `may_map` says that kernels may use the peers' buffers, and `swaps` that they exchange blocks in place.
+ */
+static mscclpp_coll_algo_t find_by_thresholds(const mscclpp_select_input_t *input, bool combines, uint64_t sent_bytes,
+                                              bool may_map, bool swaps)
+{
+    const thresholds_t *thresholds = find_thresholds(input);
+
+    if (sent_bytes <= (combines ? thresholds->combined_packets_max : thresholds->packets_max)) {
+        return MSCCLPP_COLL_BY_PACKETS;
+    }
+    if (combines && thresholds->puts && !(input->queued && may_map && sent_bytes > QUEUED_PUTS_MAX)) {
+        return MSCCLPP_COLL_BY_PUTS;
+    }
+    return sent_bytes >= thresholds->engine_min && !swaps ? MSCCLPP_COLL_BY_ENGINES : MSCCLPP_COLL_BY_ZEROCOPY;
+}
+
+/*
  * Chooses the algorithm of a call on one node: `algo`, or that of the thresholds if it is MSCCLPP_COLL_AUTO. If packets
  * or engines cannot serve the call, zero-copy does, or tiles where buffers cannot be mapped. Returns
  * MSCCLPP_ERR_NOT_SUPPORTED, with *choice_p unchanged, if the scratch is too small for tiles.
@@ -209,7 +261,6 @@ static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t col
 static mscclpp_status_t select_within(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                       bool varied, bool mapped, int algo, mscclpp_coll_choice_t *choice_p)
 {
-    const thresholds_t *thresholds = find_thresholds(input);
     const uint64_t peers = input->nranks > 1 ? input->nranks - 1 : 1;
     const uint64_t sent_bytes = block_bytes > NEVER / peers ? NEVER : block_bytes * peers;
     /* In place, kernels swap blocks directly. Copy engines cannot swap, and would need a copy of the input. */
@@ -218,12 +269,22 @@ static mscclpp_status_t select_within(const mscclpp_select_input_t *input, msccl
     mscclpp_coll_choice_t choice;
 
     if (algo < 0) {
-        algo = sent_bytes <= thresholds->packets_max            ? MSCCLPP_COLL_BY_PACKETS
-               : sent_bytes >= thresholds->engine_min && !swaps ? MSCCLPP_COLL_BY_ENGINES
-                                                                : MSCCLPP_COLL_BY_ZEROCOPY;
+        algo = (int)find_by_thresholds(input, MSCCLPP_DEV_COMBINES(mscclpp_coll_pattern(coll)), sent_bytes, may_map,
+                                       swaps);
     }
     if (algo == MSCCLPP_COLL_BY_PACKETS) {
         if (shape(input, coll, block_bytes, varied, MSCCLPP_COLL_BY_PACKETS, &choice)) {
+            *choice_p = choice;
+            return MSCCLPP_OK;
+        }
+        algo = MSCCLPP_COLL_BY_ZEROCOPY;
+    }
+    /* Without mapped buffers the data go through the scratch. */
+    if (algo != MSCCLPP_COLL_BY_SCRATCH && !may_map && find_thresholds(input)->puts) {
+        algo = MSCCLPP_COLL_BY_PUTS;
+    }
+    if (algo == MSCCLPP_COLL_BY_PUTS) {
+        if (shape(input, coll, block_bytes, varied, MSCCLPP_COLL_BY_PUTS, &choice)) {
             *choice_p = choice;
             return MSCCLPP_OK;
         }

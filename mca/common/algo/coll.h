@@ -110,6 +110,7 @@ typedef enum {
     MSCCLPP_COLL_BY_ZEROCOPY, /* kernels on mapped user buffers */
     MSCCLPP_COLL_BY_ENGINES,  /* copy engines on mapped user buffers, and no kernel */
     MSCCLPP_COLL_BY_SCRATCH,  /* tiles through the scratch, for buffers that cannot be mapped */
+    MSCCLPP_COLL_BY_PUTS,     /* puts into the scratch, piece by piece */
     MSCCLPP_COLL_BY_LAST,
     /*
      * Algorithms between nodes. Parameters, and rules for several nodes, can name them. On one node, a parameter that
@@ -160,8 +161,7 @@ typedef struct {
 
 /*
  * Chooses the algorithm and its grid for a call whose largest block has `block_bytes` bytes. `varied` says that blocks
- * differ in size. `mapped` is false if peers cannot map the users' buffers. The fields `bytes` and `queued` of `input`
- * are not used.
+ * differ in size. `mapped` is false if peers cannot map the users' buffers. The field `bytes` of `input` is not used.
  *
  * An algorithm that the user forces comes first, then that of a matching rule, then that of the thresholds. Returns
  * MSCCLPP_ERR_NOT_SUPPORTED if the call has to be staged, for one of these reasons:

@@ -14,6 +14,7 @@ static const char *const algo_names[MSCCLPP_COLL_BY_LAST] = {
     [MSCCLPP_COLL_BY_ZEROCOPY] = "zerocopy",
     [MSCCLPP_COLL_BY_ENGINES] = "engines",
     [MSCCLPP_COLL_BY_SCRATCH] = "scratch",
+    [MSCCLPP_COLL_BY_PUTS] = "puts",
 };
 
 mscclpp_dev_pattern_t mscclpp_coll_pattern(mscclpp_coll_t coll)

@@ -53,12 +53,14 @@ const mscclpp_param_t mscclpp_params[] = {
         "nodes serve only ranks on several nodes, which use no others."),
 #define CONFIG_COLL(id_, name_, pattern_)                                                                              \
     CONFIG_STRING(name_##_algorithm, "auto", 5,                                                                        \
-                  "auto|packets|zerocopy|engines|scratch|nodes|nodes_ring|nodes_halving|nodes_trees|nodes_packets|"    \
-                  "nodes_rounds|stage",                                                                                \
+                  "auto|packets|zerocopy|engines|scratch|puts|nodes|nodes_ring|nodes_halving|nodes_trees|"             \
+                  "nodes_packets|nodes_rounds|stage",                                                                  \
                   "Algorithm of every MPI_" #name_                                                                     \
                   ": auto (by size and number of ranks); on one node packets (for blocks that a slot of the scratch "  \
                   "holds), zerocopy (mapped buffers), engines (copy engines on mapped buffers, where nothing is "      \
-                  "reduced) or scratch; on several nodes nodes (tiles), nodes_ring or nodes_halving (tiles in a ring " \
+                  "reduced), scratch (tiles through "                                                                  \
+                  "the scratch) or puts (pieces through the scratch, without a barrier at the beginning); "            \
+                  "on several nodes nodes (tiles), nodes_ring or nodes_halving (tiles in a ring "                      \
                   "or by recursive halving; allgather, allgatherv, reduce_scatter and reduce_scatter_block), "         \
                   "nodes_trees (tiles over two trees; bcast "                                                          \
                   "and reduce), or for small blocks nodes_packets or nodes_rounds; or stage (copy through host "       \

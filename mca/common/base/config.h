@@ -19,8 +19,8 @@ typedef struct {
     const char *device;    /* "auto", "cuda", "host" */
     const char *algorithm; /* "auto", the name of a registered algorithm, or "stage" */
     /*
-     * The algorithm of each other collective: "auto", "packets", "zerocopy", "engines", "scratch", "nodes",
-     * "nodes_ring", "nodes_halving", "nodes_trees", "nodes_packets", "nodes_rounds", "stage".
+     * The algorithm of each other collective: "auto", "packets", "zerocopy", "engines", "scratch", "puts",
+     * "nodes", "nodes_ring", "nodes_halving", "nodes_trees", "nodes_packets", "nodes_rounds", "stage".
      */
 #define MSCCLPP_CONFIG_COLL(id_, name_, pattern_) const char *name_##_algorithm;
     MSCCLPP_COLLS(MSCCLPP_CONFIG_COLL)

@@ -113,8 +113,9 @@ bool mscclpp_coll_packs(const mscclpp_coll_task_t *task)
  */
 static bool may_overwrite(const mscclpp_coll_task_t *task)
 {
-    const bool by_scratch = !task->by_plan && (task->queued || task->choice.algo == MSCCLPP_COLL_BY_PACKETS ||
-                                               task->choice.algo == MSCCLPP_COLL_BY_SCRATCH);
+    const bool by_scratch =
+        !task->by_plan && (task->queued || task->choice.algo == MSCCLPP_COLL_BY_PACKETS ||
+                           task->choice.algo == MSCCLPP_COLL_BY_SCRATCH || task->choice.algo == MSCCLPP_COLL_BY_PUTS);
 
     if (task->pattern == MSCCLPP_DEV_ALLTOALL) {
         return (by_scratch || task->swaps) && !mscclpp_coll_packs(task);

@@ -42,6 +42,7 @@ static mscclpp_status_t choose_with(mscclpp_coll_task_t *task, mscclpp_layout_t 
 
     mscclpp_coll_describe_team(task->team, task->args->dtype, &input);
     input.early = true;
+    input.queued = true;
     input.replayed = true;
     input.is_size_unknown = has_unknown_size(task);
     input.may_use_engines = false;

@@ -94,7 +94,7 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     common->dtype = (uint32_t)task->args->dtype;
     common->op = (uint32_t)task->args->op;
     blocks->coll.stride = task->stride;
-    if (task->choice.algo == MSCCLPP_COLL_BY_PACKETS) {
+    if (task->choice.algo == MSCCLPP_COLL_BY_PACKETS || task->choice.algo == MSCCLPP_COLL_BY_PUTS) {
         common->release = (uint32_t)task->release;
     }
     if (task->queued) {

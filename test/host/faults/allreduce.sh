@@ -44,13 +44,14 @@ plant scratch-first-barrier scratch device/kern/allreduce/allreduce_scratch.h "$
 plant scratch-second-barrier scratch device/kern/allreduce/allreduce_scratch.h "$launcher" \
     '/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/{x;s/^/x/;/^xx$/{x;s/mscclpp_dev_barrier.*//;b};x}'
 put=device/kern/allreduce/allreduce_oneshot_put.h
-plant put-few-slots put "$put" "$launcher" 's/% MSCCLPP_DEV_PUT_SLOTS/% 3/'
-plant put-one-place put "$put" "$launcher" 's/\(place \* MSCCLPP_DEV_PUT_BLOCKS/(0 * place * MSCCLPP_DEV_PUT_BLOCKS/'
-plant put-release put "$put" "$launcher" 's/st_release_sys_u64\((&peer_sync->arrived)/st_relaxed_sys_u64(\1/'
-plant put-acquire put "$put" "$launcher" 's/ld_acquire_sys_u64\((&own_sync->arrived)/ld_relaxed_sys_u64(\1/'
-plant put-no-sync put "$put" "$launcher" 's/^    ctx->failed = mscclpp_dev_block_sync_or\(.*//'
+put_lib=device/lib/put.h
+plant put-few-slots put "$put_lib" "$launcher" 's/% MSCCLPP_DEV_PUT_SLOTS/% 3/'
+plant put-one-place put "$put_lib" "$launcher" 's/\(place \* MSCCLPP_DEV_PUT_BLOCKS/(0 * place * MSCCLPP_DEV_PUT_BLOCKS/'
+plant put-release put "$put_lib" "$launcher" 's/st_release_sys_u64\((&peer_sync->arrived)/st_relaxed_sys_u64(\1/'
+plant put-acquire put "$put_lib" "$launcher" 's/ld_acquire_sys_u64\((&own_sync->arrived)/ld_relaxed_sys_u64(\1/'
+plant put-no-sync put "$put_lib" "$launcher" 's/^    ctx->failed = mscclpp_dev_block_sync_or\(.*//'
 plant put-count-lost put "$put" "$launcher" 's/^( +)count\);/\1count_before);/'
-plant put-looks-at-one put "$put" "$launcher" '/mscclpp_dev_put_await\(/,/^}/s/i < nranks/i < 2/'
+plant put-looks-at-one put "$put_lib" "$launcher" '/mscclpp_dev_put_await\(/,/^}/s/i < nranks/i < 2/'
 plant zerocopy-first-barrier chains device/kern/allreduce/allreduce_zerocopy.h "$launcher" \
     's/mscclpp_dev_barrier\(ctx, common, barriers - 1\);//'
 plant zerocopy-second-barrier zerocopy device/kern/allreduce/allreduce_zerocopy.h "$launcher" \
