@@ -10,10 +10,8 @@ static const mscclpp_dev_pattern_t patterns[MSCCLPP_COLL_LAST] = {
 };
 
 static const char *const algo_names[MSCCLPP_COLL_BY_LAST] = {
-    [MSCCLPP_COLL_BY_PACKETS] = "packets",
-    [MSCCLPP_COLL_BY_ZEROCOPY] = "zerocopy",
-    [MSCCLPP_COLL_BY_ENGINES] = "engines",
-    [MSCCLPP_COLL_BY_SCRATCH] = "scratch",
+    [MSCCLPP_COLL_BY_PACKETS] = "packets", [MSCCLPP_COLL_BY_ZEROCOPY] = "zerocopy",
+    [MSCCLPP_COLL_BY_ENGINES] = "engines", [MSCCLPP_COLL_BY_SCRATCH] = "scratch",
     [MSCCLPP_COLL_BY_PUTS] = "puts",
 };
 

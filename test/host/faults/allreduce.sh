@@ -46,7 +46,8 @@ plant scratch-second-barrier scratch device/kern/allreduce/allreduce_scratch.h "
 put=device/kern/allreduce/allreduce_oneshot_put.h
 put_lib=device/lib/put.h
 plant put-few-slots put "$put_lib" "$launcher" 's/% MSCCLPP_DEV_PUT_SLOTS/% 3/'
-plant put-one-place put "$put_lib" "$launcher" 's/\(place \* MSCCLPP_DEV_PUT_BLOCKS/(0 * place * MSCCLPP_DEV_PUT_BLOCKS/'
+plant put-one-place put "$put_lib" "$launcher" \
+    's/\(place \* MSCCLPP_DEV_PUT_BLOCKS/(0 * place * MSCCLPP_DEV_PUT_BLOCKS/'
 plant put-release put "$put_lib" "$launcher" 's/st_release_sys_u64\((&peer_sync->arrived)/st_relaxed_sys_u64(\1/'
 plant put-acquire put "$put_lib" "$launcher" 's/ld_acquire_sys_u64\((&own_sync->arrived)/ld_relaxed_sys_u64(\1/'
 plant put-no-sync put "$put_lib" "$launcher" 's/^    ctx->failed = mscclpp_dev_block_sync_or\(.*//'

@@ -7,9 +7,11 @@ coll=device/kern/coll
 plant coll-tiles-barrier collectives "$coll/tiles.h" "$launcher" \
     's/^        mscclpp_dev_barrier\(ctx, common, \+\+\*barriers\);/++*barriers;/'
 plant coll-tiles-half collectives "$coll/tiles.h" "$launcher" 's/turn->number % 2\) \*/0) */'
-plant coll-puts-early collectives "$coll/puts.h" "$launcher" 's/mscclpp_dev_put_await\(.*turn\.number\)/!ctx->failed/'
+plant coll-puts-early collectives "$coll/puts.h" "$launcher" \
+    's/mscclpp_dev_put_await\(.*turn\.number\)/!ctx->failed/'
 plant coll-puts-count collectives "$coll/puts.h" "$launcher" 's/^        count = turn\.number;//'
-plant coll-puts-late collectives "$coll/puts.h" "$launcher" 's/^    turn\.number = count_before \+ 1;/turn.number = count_before;/'
+plant coll-puts-late collectives "$coll/puts.h" "$launcher" \
+    's/^    turn\.number = count_before \+ 1;/turn.number = count_before;/'
 plant unsized-own-largest unsized "$coll/unsized.h" "$launcher" \
     's/has_large = has_large \|\| largest_bytes > packets_max;//'
 plant unsized-turns unsized "$coll/unsized.h" "$launcher" \
