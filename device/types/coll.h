@@ -74,7 +74,7 @@ typedef struct {
 /* The ways in which the sizes of blocks differ, and which ranks know them. */
 typedef enum {
     MSCCLPP_DEV_SAME,   /* all blocks have the same size, and the lists are not used */
-    MSCCLPP_DEV_VARIED, /* all ranks know the size of the largest block */
+    MSCCLPP_DEV_VARIED, /* all ranks know the size of the largest block, or two ranks that of those they exchange */
     MSCCLPP_DEV_UNSIZED /* only the two ends of a pair know its block; the kernel finds the largest
                            (kern/coll/unsized.h) */
 } mscclpp_dev_varied_t;
@@ -87,7 +87,8 @@ typedef struct {
     mscclpp_dev_coll_args_t coll;
     uint64_t largest_block;                          /* size of the largest block on any rank, bytes; equal on all
                                                ranks. With MSCCLPP_DEV_UNSIZED, of those that this
-                                               rank exchanges with others. */
+                                               rank exchanges with others. Kernels by packets need no
+                                               more than the largest one on this rank. */
     uint64_t packets_max;                            /* UNSIZED: larger blocks go through tiles, bytes; equal on all
                                                         ranks, and less than a slot of the packet area */
     uint32_t varied;                                 /* mscclpp_dev_varied_t */

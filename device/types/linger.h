@@ -20,8 +20,8 @@
  * order.
  *
  * The words up to BYTES form the beginning of mscclpp_dev_args_t. The higher half of `bytes` there is 0. For blocks of
- * different sizes, `bytes` is the size of the largest block on any rank, and there are lists of the blocks, which only
- * the first block reads, as it serves such an operation alone.
+ * different sizes, `bytes` is the size of the largest block, at least of those on this rank, and there are lists of the
+ * blocks, which only the first block reads, as it serves such an operation alone.
  *
  * The lists are words of the bell if each block fits into one. MSCCLPP_DEV_BELL_LISTS in the word CODE tells whether
  * they are. Such an operation has arrived once the words of the lists carry its number, too. The other operations do

@@ -441,31 +441,50 @@ static bool is_mapped(const case_t *c)
     return mapped;
 }
 
+/* Whether all ranks know the size of the largest block. */
+static bool is_size_known(int coll)
+{
+    return !exchanges(coll) && coll != MSCCLPP_COLL_GATHERV && coll != MSCCLPP_COLL_SCATTERV;
+}
+
+/* Whether packets serve the case on one node if the largest block has so many bytes. */
+static bool goes_by_packets(const case_t *c, size_t scratch_size, uint64_t bytes)
+{
+    const uint64_t n = (uint64_t)c->ranks, units = (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    const bool is_auto = c->choice.algo == CASE_AUTO || c->choice.algo >= CASE_RING;
+    mscclpp_layout_t layout;
+
+    mscclpp_layout_init(&layout, scratch_size);
+    return units <= MSCCLPP_DEV_ONESHOT_CAPACITY(layout.packet_half, n) &&
+           (is_auto ? bytes * (n > 1 ? n - 1 : 1) <= (n <= 2 ? AUTO_TWO : AUTO_MORE)
+                    : c->choice.algo == MSCCLPP_COLL_BY_PACKETS);
+}
+
 /* The algorithm that has to serve the case, as the library chooses it. */
 static int find_served(const case_t *c, size_t scratch_size)
 {
-    const uint64_t n = (uint64_t)c->ranks, units = (c->most + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    const int n = c->ranks, algo = c->choice.algo;
+    uint64_t chosen_by = c->most;
     mscclpp_layout_t layout;
-    int algo = c->choice.algo;
 
     mscclpp_layout_init(&layout, scratch_size);
     if (c->most == 0 || (n == 1 && !(c->combines && element_of(c->dtype)->pair))) {
         return CASE_NOTHING;
     }
-    if (c->choice.nodes < 0 ? n > 1 : c->choice.nodes > 0 && n > (uint64_t)c->choice.nodes) {
+    if (c->choice.nodes < 0 ? n > 1 : c->choice.nodes > 0 && n > c->choice.nodes) {
         return CASE_BY_NODES;
     }
-    if (algo == CASE_AUTO || algo >= CASE_RING) {
-        algo = c->most * (n > 1 ? n - 1 : 1) <= (n <= 2 ? AUTO_TWO : AUTO_MORE) ? MSCCLPP_COLL_BY_PACKETS
-                                                                                : MSCCLPP_COLL_BY_ZEROCOPY;
+    if (n == 2 && c->varied && !is_size_known(c->coll)) {
+        const uint64_t sent = case_send_of(c, 0, 1)->bytes, received = case_send_of(c, 1, 0)->bytes;
+        const uint64_t exchanged = sent > received ? sent : received;
+
+        /* What two ranks have for themselves does not matter to packets. */
+        chosen_by = exchanged > 0 && goes_by_packets(c, scratch_size, exchanged) ? exchanged : c->most;
     }
-    if (algo == MSCCLPP_COLL_BY_PACKETS) {
-        if (units <= MSCCLPP_DEV_ONESHOT_CAPACITY(layout.packet_half, n)) {
-            return MSCCLPP_COLL_BY_PACKETS;
-        }
-        algo = MSCCLPP_COLL_BY_ZEROCOPY;
+    if (goes_by_packets(c, scratch_size, chosen_by)) {
+        return MSCCLPP_COLL_BY_PACKETS;
     }
-    if (algo == MSCCLPP_COLL_BY_PUTS && MSCCLPP_DEV_PUT_CAPACITY(layout.put_size, n) >= 8) {
+    if (algo == MSCCLPP_COLL_BY_PUTS && MSCCLPP_DEV_PUT_CAPACITY(layout.put_size, (uint64_t)n) >= 8) {
         return MSCCLPP_COLL_BY_PUTS;
     }
     if (algo == MSCCLPP_COLL_BY_SCRATCH || !is_mapped(c)) {
@@ -564,8 +583,7 @@ void case_args(const case_t *c, int rank, const void *in, void *out, uint64_t ca
     /* Where some ranks alone draw to be in place, none says so, and those copy their input. */
     args->passed_in_place = c->choice.place == PLACE_IN && exchanges(c->coll);
     args->varied = c->varied;
-    args->is_size_known = c->coll != MSCCLPP_COLL_ALLTOALLV && c->coll != MSCCLPP_COLL_ALLTOALLW &&
-                          c->coll != MSCCLPP_COLL_GATHERV && c->coll != MSCCLPP_COLL_SCATTERV;
+    args->is_size_known = !c->varied || is_size_known(c->coll);
     if (c->varied) {
         args->send = sends ? case_send_of(c, rank, 0) : NULL;
         args->recv = receives ? case_recv_of(c, rank, 0) : NULL;

@@ -22,6 +22,10 @@ cases_programs() {
     for n in 2 3; do
         run "in_place:$n" 120 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_in_place"
     done
+    # What 2 ranks send one another, 24 bytes, decides alone, in 135 calls of each: they do not agree on what each has
+    # for itself.
+    run_counting "pair" 270 'call [0-9]+: packets, blocks of up to 24 bytes' 120 -n 2 "${forced[@]}" "${mapped[@]}" \
+        --mca coll_mscclpp_verbose 3 "$bindir/test_pair"
     run "in_place:scratch:3" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_zerocopy 0 "$bindir/test_in_place"
     run "finalize" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 10 "$bindir/test_finalize"
     run "session" 60 -n 3 "${forced[@]}" "$bindir/test_session"

@@ -65,7 +65,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
         : blocks->varied == MSCCLPP_DEV_UNSIZED && blocks->largest_block > blocks->packets_max
             ? blocks->packets_max /* larger blocks do not go as packets */
             : blocks->largest_block;
-    const uint32_t max_units = (uint32_t)mscclpp_dev_units(largest_bytes);
+    /* A row has no more threads than the grid. This rank's own block may have more units than 32 bits can count. */
+    const uint64_t largest_units = mscclpp_dev_units(largest_bytes);
+    const uint32_t max_units = largest_units < threads ? (uint32_t)largest_units : threads;
     const uint32_t grain = MSCCLPP_DEV_WARP; /* whole warps, so that all threads of a warp take the same branches */
     /*
      * In a scan, one thread handles a unit for all peers. If the scan is in place, this thread reads the unit for all

@@ -107,6 +107,17 @@ static bool shape_packets(const mscclpp_select_input_t *input, bool combines, ui
     return true;
 }
 
+/* mscclpp_algo_grid fails only with a capacity other than 0. */
+void mscclpp_coll_widen_packets(const mscclpp_select_input_t *input, uint64_t own_bytes, mscclpp_coll_choice_t *choice)
+{
+    mscclpp_choice_t grid;
+
+    if (mscclpp_algo_grid(input, units_of(own_bytes), PACKET_BLOCKS, 0, true, &grid)) {
+        choice->nblocks = grid.nblocks;
+        choice->nthreads = grid.nthreads;
+    }
+}
+
 /*
  * Chooses the grid of a kernel that reads and writes the peers' buffers. Such kernels need neither slots nor epochs.
  * `combines` says that the kernel combines the blocks that it receives. Never fails, because mscclpp_algo_grid fails

@@ -1,8 +1,8 @@
 /*
  * The collectives other than all-reduce: the arguments of a call, and the choice of the algorithm that serves it. All
  * of these collectives share the algorithms below; all-reduce has separate ones (mca/common/algo/algo.h,
- * mca/common/algo/select.h). All functions here have no side effects, and depend only on values that are equal on all
- * ranks.
+ * mca/common/algo/select.h). All functions here have no side effects. All but one depend only on values that are equal
+ * on all ranks.
  */
 #ifndef MCA_COMMON_ALGO_COLL_H
 #define MCA_COMMON_ALGO_COLL_H
@@ -171,6 +171,12 @@ typedef struct {
  */
 mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p);
+
+/*
+ * Replaces the grid of a choice for packets on one node by one that copies a block of `own_bytes` bytes in good time.
+ * The only function here for a value that may differ between ranks: the block is one that a rank has for itself.
+ */
+void mscclpp_coll_widen_packets(const mscclpp_select_input_t *input, uint64_t own_bytes, mscclpp_coll_choice_t *choice);
 
 /*
  * Writes the times that the cost model predicts between nodes, as one line without a newline: of packets if `choice` is

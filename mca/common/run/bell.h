@@ -25,7 +25,10 @@ static inline bool mscclpp_bell_is_coll(const mscclpp_dev_launch_t *launch)
            launch->kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS || mscclpp_bell_has_lists(launch);
 }
 
-/* Returns the doorbell's word BYTES: the size of the message, of each block, or of the largest block on any rank. */
+/*
+ * Returns the doorbell's word BYTES: the size of the message, of each block, or of the largest block, at least of those
+ * on this rank.
+ */
 static inline uint64_t mscclpp_bell_bytes(const mscclpp_dev_launch_t *launch)
 {
     return mscclpp_bell_has_lists(launch) ? ((const mscclpp_dev_blocks_args_t *)launch->args)->largest_block

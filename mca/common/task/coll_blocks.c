@@ -69,6 +69,33 @@ uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task)
     return sends(task, rank, rank) ? task->bytes : 0;
 }
 
+uint64_t mscclpp_coll_exchanged_bytes(const mscclpp_coll_task_t *task)
+{
+    uint64_t largest = 0;
+    int peer;
+
+    for (peer = 0; peer < task->ranks; ++peer) {
+        const uint64_t sent = mscclpp_coll_send_block(task, peer).bytes;
+        const uint64_t received = mscclpp_coll_recv_block(task, peer).bytes;
+
+        if (peer != task->rank) {
+            largest = sent > largest ? sent : largest;
+            largest = received > largest ? received : largest;
+        }
+    }
+    return largest;
+}
+
+bool mscclpp_coll_is_unsized_pair(const mscclpp_coll_task_t *task)
+{
+    return task->ranks == 2 && task->team->fabric == NULL && task->args->varied && !task->args->is_size_known;
+}
+
+uint64_t mscclpp_coll_common_bytes(const mscclpp_coll_task_t *task)
+{
+    return mscclpp_coll_is_unsized_pair(task) ? mscclpp_coll_exchanged_bytes(task) : task->bytes;
+}
+
 /*
  * Returns the bytes from the start of the buffer to the end of its last block. Empty blocks do not count. The output of
  * a collective that combines blocks is a single result. Looks at the last blocks first: if all blocks have one size,

@@ -57,6 +57,38 @@ mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_se
     return mscclpp_coll_try_choice(task, input, can_map, &task->choice);
 }
 
+/*
+ * Of two ranks, each knows both blocks that go from one to the other. If packets carry the larger one, the ranks need
+ * not know more: each copies its own block alone, and packs blocks with holes alone. Without any data between the
+ * ranks, they agree nevertheless, which may show that no rank needs a kernel.
+ */
+bool mscclpp_coll_choose_for_pair(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
+{
+    const uint64_t largest = task->largest;
+
+    if (!mscclpp_coll_is_unsized_pair(task)) {
+        return false;
+    }
+    task->largest = mscclpp_coll_exchanged_bytes(task);
+    task->excludes_own = task->largest > 0 && mscclpp_coll_choose(task, input, true) == MSCCLPP_OK &&
+                         task->choice.algo == MSCCLPP_COLL_BY_PACKETS;
+    task->largest = task->excludes_own ? task->largest : largest;
+    return task->excludes_own;
+}
+
+/*
+ * The peer does not know this rank's own block. So the block has no part in the choice of the algorithm, nor in
+ * anything else that both ranks have to do alike. It has a part in this rank's grid, because packets have the same
+ * places in the scratch with any grid.
+ */
+void mscclpp_coll_add_own_block(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
+{
+    task->own_bytes = task->in_place ? 0 : mscclpp_coll_recv_block(task, task->rank).bytes;
+    if (task->own_bytes > task->largest) {
+        mscclpp_coll_widen_packets(input, task->own_bytes, &task->choice);
+    }
+}
+
 /* Returns true if a call between nodes takes one turn or, if `in_windows`, one in each window. Chooses on trial. */
 static bool takes_one_turn(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool in_windows)
 {

@@ -25,10 +25,12 @@ typedef struct {
     uint64_t bytes;  /* size in bytes of each block, if all blocks have the same size */
     uint64_t stride; /* distance in bytes from the start of one such block to the next */
     /*
-     * Size in bytes of the largest block of any rank. Until mscclpp_coll_agree_size is called, it may be the largest of
-     * this rank only.
+     * Size in bytes of the largest block of any rank. Until mscclpp_coll_agree_size or mscclpp_coll_choose_for_pair is
+     * called, it may be the largest of this rank only.
      */
     uint64_t largest;
+    bool excludes_own;  /* `largest` does not count the ranks' blocks for themselves; equal on all ranks */
+    uint64_t own_bytes; /* with `excludes_own`: size of the block for itself that this rank has to copy; else 0 */
     bool knows_largest; /* in a queued call: all ranks know it; equal on all ranks */
     const char *in;
     char *out;
@@ -82,6 +84,19 @@ mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_se
 mscclpp_status_t mscclpp_coll_try_choice(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input,
                                          bool can_map, mscclpp_coll_choice_t *choice_p);
 
+/*
+ * Chooses the algorithm of a call whose sizes not all ranks know, without asking the other rank, and returns true. Then
+ * `excludes_own` is set. Returns false if the ranks have to agree on the size, and then only the choice may have
+ * changed. Equal on all ranks.
+ */
+bool mscclpp_coll_choose_for_pair(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input);
+
+/*
+ * Sets `own_bytes` of a call with `excludes_own`, and widens the grid so that it copies this block in good time. Called
+ * when the buffers are prepared. Local: ranks may get different grids.
+ */
+void mscclpp_coll_add_own_block(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input);
+
 /* Return true if the algorithm, or the chosen one, accesses the buffers of peers. */
 static inline bool mscclpp_coll_maps_buffers(const mscclpp_coll_choice_t *choice)
 {
@@ -108,6 +123,18 @@ mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int
 
 /* Returns the size in bytes of the combined result on this rank; 0: this rank gets no result. */
 uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task);
+
+/* Returns the size in bytes of the largest block that this rank sends to another rank, or receives from one. */
+uint64_t mscclpp_coll_exchanged_bytes(const mscclpp_coll_task_t *task);
+
+/*
+ * Returns true if there are two ranks, on one node, and each knows the sizes of its own blocks only. Both know all that
+ * they exchange: mscclpp_coll_exchanged_bytes is equal on them.
+ */
+bool mscclpp_coll_is_unsized_pair(const mscclpp_coll_task_t *task);
+
+/* Returns the size in bytes that all ranks must pass alike, for comparisons; 0: their sizes may differ. */
+uint64_t mscclpp_coll_common_bytes(const mscclpp_coll_task_t *task);
 
 /*
  * Returns the number of bytes from the start of the input, or of the output if `input` is false, to the end of its last

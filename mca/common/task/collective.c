@@ -63,21 +63,6 @@ void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtyp
     input->layout = mscclpp_team_layout(team);
 }
 
-/* Returns the size of the largest block that this rank sends to another rank, or receives from one. */
-static uint64_t find_largest_exchanged(const mscclpp_coll_task_t *task, const mscclpp_dev_blocks_args_t *blocks)
-{
-    uint64_t largest = 0;
-    int peer;
-
-    for (peer = 0; peer < task->team->group.size; ++peer) {
-        if (peer != task->team->group.rank) {
-            largest = blocks->send[peer].bytes > largest ? blocks->send[peer].bytes : largest;
-            largest = blocks->recv[peer].bytes > largest ? blocks->recv[peer].bytes : largest;
-        }
-    }
-    return largest;
-}
-
 /*
  * Fills in the arguments of those kernels within a node that find the blocks themselves: they compute the places of
  * blocks of one size, and read the places of other blocks from lists.
@@ -105,7 +90,7 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     blocks->coll.pattern = (uint32_t)task->pattern;
     blocks->coll.root = (uint32_t)task->root;
     blocks->coll.in_place = task->in_place;
-    blocks->largest_block = task->largest;
+    blocks->largest_block = task->own_bytes > task->largest ? task->own_bytes : task->largest;
     blocks->packets_max = task->choice.packets_max;
     blocks->varied = !task->args->varied                                       ? MSCCLPP_DEV_SAME
                      : task->choice.kernel == MSCCLPP_KERNEL_COLL_MOVE_UNSIZED ? MSCCLPP_DEV_UNSIZED
@@ -115,7 +100,7 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
         blocks->recv[peer] = mscclpp_coll_recv_block(task, peer);
     }
     if (blocks->varied == MSCCLPP_DEV_UNSIZED) {
-        blocks->largest_block = find_largest_exchanged(task, blocks);
+        blocks->largest_block = mscclpp_coll_exchanged_bytes(task);
     }
 }
 
@@ -363,8 +348,8 @@ static bool needs_lost_scratch(const mscclpp_coll_task_t *task, const mscclpp_se
 }
 
 /*
- * Agrees on the size of the largest block if not all ranks know it, grows the scratch if needed, or takes it again, and
- * chooses the algorithm. Any error breaks the team.
+ * Agrees on the size of the largest block if not all ranks know it and they need it, grows the scratch if needed, or
+ * takes it again, and chooses the algorithm. Any error breaks the team.
  *
  * Blocks with holes are moved without packing only if the chosen algorithm maps buffers. Copy engines cannot move them,
  * so the choice is then repeated without engines. Small blocks are packed, because packets are faster for them.
@@ -374,7 +359,7 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_selec
     mscclpp_status_t status = MSCCLPP_OK;
     bool has_grown = false;
 
-    if (!task->args->is_size_known) {
+    if (!task->args->is_size_known && !mscclpp_coll_choose_for_pair(task, input)) {
         status = mscclpp_coll_agree_size(task); /* only the two ends of a pair know the size of its block */
         if (status == MSCCLPP_OK) {
             status = mscclpp_coll_choose(task, input, true);
@@ -441,8 +426,8 @@ static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    team->group.call_args =
-        mscclpp_board_pack_args(task->args->coll, task->args->root, task->bytes, task->args->dtype, task->args->op);
+    team->group.call_args = mscclpp_board_pack_args(task->args->coll, task->args->root, mscclpp_coll_common_bytes(task),
+                                                    task->args->dtype, task->args->op);
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     read_notices(team);
     mscclpp_runner_release_mappings(&team->runner, false);
@@ -456,6 +441,9 @@ static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
         if (status == MSCCLPP_OK) {
             task->by_plan = mscclpp_coll_by_plan(task).plan != NULL;
             status = mscclpp_coll_prepare_buffers(task);
+        }
+        if (task->excludes_own) {
+            mscclpp_coll_add_own_block(task, &input);
         }
         if (status == MSCCLPP_OK && task->largest > 0) {
             status = carry_out(task, &input);

@@ -138,6 +138,10 @@ plant coll-reduce-unawaited collectives_reduce "$trees" "$launcher" \
     '/trees_collect\(/,/^}/s/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant coll-reduce-one-branch collectives_reduce "$trees" "$launcher" 's/second == MSCCLPP_DEV_TREES_NONE$/true/'
 plant coll-packets-silent collectives "$coll/packets.h" "$launcher" 's/units == 0 \&\& packets->lane == 0/false/'
+plant coll-pair-own pair mca/common/task/coll_blocks.c mca/common/task/coll_blocks.c \
+    's/if \(peer != task->rank\)/if (true)/'
+plant coll-pair-brief pair mca/common/task/collective.c mca/common/task/collective.c \
+    's/(largest_block = )task->own_bytes > task->largest \?.*;/\1task->largest;/'
 plant coll-strided-end strided "$coll/direct.h" "$launcher" \
     's/^    mscclpp_dev_barrier\(ctx, args, barriers_before \+ 2\);//'
 plant coll-strided-runs strided "$coll/strided.h" "$launcher" 's/\(segment % run_segments \* size\)/(0 * size)/'

@@ -47,6 +47,10 @@ run_unsized() {
     run test_unsized --timeout "$deadline"
 }
 
+run_pair() {
+    run test_pair --timeout "$deadline"
+}
+
 run_strided() {
     run test_strided --timeout "$deadline"
 }
