@@ -9,10 +9,10 @@
  *
  * Blocks that form a cluster meet where these count `leavers`, and have a new relay each, which is the same here.
  *
- * Of the words of bell and relay there are two, an operand and the code, which is enough for a torn message. The bell
- * has a third one for the lists of blocks, which only operations with lists write and wait for; these are for one block.
- * A window may end at any moment, which also stands for the word that dismisses a kernel. Peers are left out: one that does not
- * come makes an operation that only an abort ends.
+ * Of the words of bell and relay there are two, an operand and the code, which is enough for a torn message. A third
+ * one is for the lists of blocks, which only operations with lists write and wait for. In the relay, it carries the
+ * operation's number, and the first block writes it last. A window may end at any moment, which also stands for the
+ * word that dismisses a kernel. Peers are left out: one that does not come makes an operation that only an abort ends.
  *
  * Proven: each operation is executed once by each block that it needs, with its own words; the host never waits for
  * ever, and every kernel ends; nothing is used after it is freed; whichever kernel may be rung for is the device's
@@ -22,7 +22,7 @@
 #define BLOCKS 2 /* of wide kernels: 2 or 3 */
 #endif
 #ifndef OPS
-#define OPS (6 - BLOCKS) /* operations of the host thread */
+#define OPS 3 /* operations of the host thread */
 #endif
 #ifndef WANTS
 #define WANTS (4 - BLOCKS) /* how often the other thread takes the device over, or clears it */
@@ -31,7 +31,10 @@
 #define NARROW 0
 #define WIDE 1
 #define QUIT 2
-#define LISTED 3 /* narrow, with lists in the bell */
+#define LISTED 3      /* narrow, with lists in the bell */
+#define WIDE_LISTED 4 /* wide, with lists in the bell */
+#define IS_WIDE(code_) ((code_) == WIDE || (code_) == WIDE_LISTED)
+#define HAS_LISTS(code_) ((code_) >= LISTED)
 #define QUIT_ARG 99
 #define ARG(n_) (10 + (n_))
 #define LISTS(n_) (20 + (n_))
@@ -57,8 +60,8 @@ bit abort;
 /* The state in device memory: each block's copy of the progress, and what they share. */
 byte progress[BLOCKS];
 byte leavers;
-byte relay_number[2];
-byte relay_payload[2];
+byte relay_number[3];
+byte relay_payload[3];
 
 bit freed; /* mailbox and state */
 
@@ -87,7 +90,7 @@ bit team_freed;
 #ifdef FAULT_FIRST_WORD_ALONE
 #define HAS_ENDED done >= n
 #else
-#define HAS_ENDED done >= n && (code_of[n] != WIDE || ALL_APART(n))
+#define HAS_ENDED done >= n && (!IS_WIDE(code_of[n]) || ALL_APART(n))
 #endif
 
 #define DISMISSABLE assert(number == 0 || owner == TEAM)
@@ -154,7 +157,8 @@ inline leave(self_, blocks_, first_)
             leavers = 0;
 #ifndef FAULT_RELAY_STAYS
             relay_number[0] = 0;
-            relay_number[1] = 0
+            relay_number[1] = 0;
+            relay_number[2] = 0
 #endif
         }
         d_step { assert(!freed); left = self_ }
@@ -173,14 +177,14 @@ proctype plain(byte n)
     :: d_step {
         n != late ->
         SERVED(n, 0)++;
-        SERVE_OTHERS(n, code_of[n] == WIDE);
-        assert(SERVED(n, 0) == 1 && OTHERS_SERVED(n, code_of[n] == WIDE))
+        SERVE_OTHERS(n, IS_WIDE(code_of[n]));
+        assert(SERVED(n, 0) == 1 && OTHERS_SERVED(n, IS_WIDE(code_of[n])))
        }
     :: abort
     fi;
     d_step { progress[0] = n; ADVANCE_OTHERS(n) }
     if
-    :: code_of[n] == WIDE -> d_step { assert(!freed); TELL_OTHERS(n) }
+    :: IS_WIDE(code_of[n]) -> d_step { assert(!freed); TELL_OTHERS(n) }
     :: else
     fi;
     d_step { assert(!freed); done = n }
@@ -197,7 +201,17 @@ proctype first_block(byte self; byte blocks)
     bit heard, last;
 
     do
-    :: assert(code != LISTED || lists == LISTS(n));
+    :: assert(!HAS_LISTS(code) || lists == LISTS(n));
+        if
+        :: d_step {
+            code == WIDE_LISTED && n > self ->
+            assert(!freed);
+            relay_payload[2] = lists;
+            relay_number[2] = n;
+            lists = 0
+           }
+        :: d_step { code != WIDE_LISTED || n == self -> lists = 0 }
+        fi;
         execute(n, code, arg, 0);
 #ifdef FAULT_ADVANCE_ALL_AT_ONCE
         tell(n, true);
@@ -209,7 +223,7 @@ proctype first_block(byte self; byte blocks)
         do
         :: d_step { bell_number[0] == n -> assert(!freed); arg = bell_payload[0] }
             if
-            :: d_step { bell_number[1] == n -> assert(!freed); code = bell_payload[1]; heard = (code != LISTED) }
+            :: d_step { bell_number[1] == n -> assert(!freed); code = bell_payload[1]; heard = !HAS_LISTS(code) }
                 if
                 :: heard -> break
 #ifdef FAULT_LISTS_UNAWAITED
@@ -231,7 +245,7 @@ proctype first_block(byte self; byte blocks)
         od;
         assert(!freed);
         if
-        :: blocks > 1 && (!heard || code == WIDE) ->
+        :: blocks > 1 && (!heard || IS_WIDE(code)) ->
             d_step {
                 assert(!freed);
                 relay_payload[0] = (heard -> arg : QUIT_ARG);
@@ -253,10 +267,19 @@ proctype first_block(byte self; byte blocks)
     leave(self, blocks, 1)
 }
 
-/* Another block of a lingering kernel: executes operation `self`, and then those in the relay, until it has to quit. */
+#ifdef FAULT_LISTS_STALE
+#define LISTS_RELAYED(n_) (relay_number[2] != 0)
+#else
+#define LISTS_RELAYED(n_) (relay_number[2] == (n_))
+#endif
+
+/*
+ * Another block of a lingering kernel: executes operation `self`, and then those in the relay, until it has to quit. It
+ * finds the lists of operation `self` where the host has put them before the launch.
+ */
 proctype other_block(byte self; byte block)
 {
-    byte n, code = WIDE, arg = ARG(self), first, place = 0, next;
+    byte n, code = code_of[self], arg = ARG(self), first, place = 0, next;
     bit last;
 
     first = progress[block] + 1; /* as it finds its epoch */
@@ -266,6 +289,14 @@ proctype other_block(byte self; byte block)
 #else
     :: n = first + place;
 #endif
+        if
+        :: d_step {
+            code == WIDE_LISTED && place != 0 && LISTS_RELAYED(n) ->
+            assert(!freed);
+            assert(relay_payload[2] == LISTS(n))
+           }
+        :: code != WIDE_LISTED || place == 0
+        fi;
         execute(n, code, arg, block);
         d_step {
             assert(!freed);
@@ -314,7 +345,7 @@ inline launch(n_)
 #endif
             bell_number[0] = n_;
             if
-            :: grid = (code_of[n_] == WIDE -> BLOCKS : 1);
+            :: grid = (IS_WIDE(code_of[n_]) -> BLOCKS : 1);
                 started = n_;
                 atomic {
                     run first_block(n_, grid);
@@ -367,6 +398,7 @@ active proctype host()
         :: code_of[n] = NARROW
         :: code_of[n] = WIDE
         :: code_of[n] = LISTED
+        :: code_of[n] = WIDE_LISTED
         fi;
         if
         :: gives_up = 0
@@ -377,13 +409,13 @@ start:
         rung = 0;
         seen = number;
         if
-        :: seen != 0 && left < seen && (grid > 1 || code_of[n] != WIDE) ->
+        :: seen != 0 && left < seen && (grid > 1 || !IS_WIDE(code_of[n])) ->
             rung = seen;
             d_step { bell_payload[0] = ARG(n); bell_number[0] = n }
             d_step { bell_payload[1] = code_of[n]; bell_number[1] = n }
             if
-            :: d_step { code_of[n] == LISTED -> bell_payload[2] = LISTS(n); bell_number[2] = n }
-            :: code_of[n] != LISTED
+            :: d_step { HAS_LISTS(code_of[n]) -> bell_payload[2] = LISTS(n); bell_number[2] = n }
+            :: !HAS_LISTS(code_of[n])
             fi
         :: else -> launch(n)
         fi;
@@ -408,7 +440,7 @@ start:
         :: abort -> break
         :: else
         fi;
-        assert(SERVED(n, 0) == 1 && OTHERS_SERVED(n, code_of[n] == WIDE));
+        assert(SERVED(n, 0) == 1 && OTHERS_SERVED(n, IS_WIDE(code_of[n])));
         n++
     od;
 end:

@@ -49,27 +49,34 @@ MSCCLPP_DEV void mscclpp_dev_linger_store_word(mscclpp_dev_linger_block_t *block
     block_state->words[index] = payload;
 }
 
-/* Returns true if the operation that was heard of last has, or had, the lists of its blocks in the bell. */
-MSCCLPP_DEV bool mscclpp_dev_linger_has_lists(const mscclpp_dev_linger_block_t *block_state)
+/*
+ * Returns the number of words to look at for an operation with the lists that `code`, a word CODE, tells: at least the
+ * bell's first line.
+ */
+MSCCLPP_DEV uint32_t mscclpp_dev_linger_words_end(uint32_t nranks, uint32_t code)
 {
-    return (block_state->words[MSCCLPP_DEV_BELL_CODE] & MSCCLPP_DEV_BELL_LISTS) != 0;
+    const uint32_t end = (code & MSCCLPP_DEV_BELL_LONG_LISTS) != 0 ? MSCCLPP_DEV_BELL_LONG_END(nranks)
+                         : (code & MSCCLPP_DEV_BELL_LISTS) != 0    ? MSCCLPP_DEV_BELL_SHORT_END(nranks)
+                                                                   : 0;
+
+    return end > MSCCLPP_DEV_BELL_LINE ? end : (uint32_t)MSCCLPP_DEV_BELL_LINE;
 }
 
 /*
- * Looks at the bell once, with the listening threads, which are the block's first warp. Returns true in all of them if
- * all words of operation `number` have arrived; block_state then holds them. If only some have arrived, they are taken,
- * too, and taken again at the next look, which does no harm. `end_of_lists` is the number of words with those of the
- * lists. Whether lists are wanted is known when the other words have arrived. In the thread that reads the word LEAVE,
- * sets *leave to whether the host tells this kernel, number `kernel`, to leave. In the others, *leave stays as it is.
+ * Looks at the bell's first *words_end words once, with the listening threads, which are the block's first warp.
+ * Returns true in all of them if all words of operation `number` have arrived; block_state then holds them. If only
+ * some have arrived, they are taken, too, and taken again at the next look, which does no harm. Whether lists are
+ * wanted is known when the other words have arrived; if they lie further on, raises *words_end for the next look. In
+ * the thread that reads the word LEAVE, sets *leave to whether the host tells this kernel, number `kernel`, to leave.
+ * In the others, *leave stays as it is.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const uint64_t *bell,
-                                           mscclpp_dev_linger_block_t *block_state, uint32_t end_of_lists,
-                                           uint64_t number, uint64_t kernel, bool *leave)
+                                           mscclpp_dev_linger_block_t *block_state, uint32_t nranks,
+                                           uint32_t *words_end, uint64_t number, uint64_t kernel, bool *leave)
 {
-    const uint32_t words_end = end_of_lists <= MSCCLPP_DEV_BELL_LINE || mscclpp_dev_linger_has_lists(block_state)
-                                   ? end_of_lists
-                                   : (uint32_t)MSCCLPP_DEV_BELL_LINE;
-    bool is_missing = false, lacks_lists = words_end < end_of_lists, wants_lists = false;
+    const uint32_t short_end = MSCCLPP_DEV_BELL_SHORT_END(nranks), long_end = MSCCLPP_DEV_BELL_LONG_END(nranks);
+    bool is_missing = false, wants_lists = false, wants_long = false;
+    bool lacks_short = *words_end < short_end, lacks_rest = *words_end < long_end; /* `rest`: the other long ones */
     uint32_t index;
 
     /*
@@ -77,19 +84,32 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
      * without branches, since each jump may have to fetch code.
      */
     MSCCLPP_DEV_ROLLED
-    for (index = ctx->tid; index < words_end; index += MSCCLPP_DEV_WARP) {
+    for (index = ctx->tid; index < *words_end; index += MSCCLPP_DEV_WARP) {
         const uint64_t word = mscclpp_dev_ld_acquire_sys_u64(&bell[index]);
         const bool is_new = (uint32_t)(word >> 32) == (uint32_t)number;
 
         *leave = index == MSCCLPP_DEV_BELL_LEAVE ? word == kernel : *leave;
         is_missing = is_missing || (!is_new && index < MSCCLPP_DEV_BELL_LEAVE);
-        lacks_lists = lacks_lists || (!is_new && index >= MSCCLPP_DEV_BELL_LIST);
-        wants_lists = wants_lists || (is_new && index == MSCCLPP_DEV_BELL_CODE && (word & MSCCLPP_DEV_BELL_LISTS) != 0);
+        lacks_short = lacks_short || (!is_new && index >= MSCCLPP_DEV_BELL_LIST && index < short_end);
+        lacks_rest = lacks_rest || (!is_new && index >= short_end && index < long_end);
+        if (is_new && index == MSCCLPP_DEV_BELL_CODE) {
+            wants_lists = (word & (MSCCLPP_DEV_BELL_LISTS | MSCCLPP_DEV_BELL_LONG_LISTS)) != 0;
+            wants_long = (word & MSCCLPP_DEV_BELL_LONG_LISTS) != 0;
+        }
         if (is_new && index != MSCCLPP_DEV_BELL_LEAVE) {
             mscclpp_dev_linger_store_word(block_state, index, (uint32_t)word);
         }
     }
-    return !mscclpp_dev_warp_or(is_missing) && (!mscclpp_dev_warp_or(wants_lists) || !mscclpp_dev_warp_or(lacks_lists));
+    if (mscclpp_dev_warp_or(is_missing)) {
+        return false;
+    }
+    if (!mscclpp_dev_warp_or(wants_lists)) {
+        return true;
+    }
+    wants_long = mscclpp_dev_warp_or(wants_long);
+    *words_end =
+        mscclpp_dev_linger_words_end(nranks, wants_long ? MSCCLPP_DEV_BELL_LONG_LISTS : MSCCLPP_DEV_BELL_LISTS);
+    return !mscclpp_dev_warp_or(lacks_short || (wants_long && lacks_rest));
 }
 
 /*
@@ -156,7 +176,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_
     } else {
         ctx->failed = mscclpp_dev_linger_serve_brief_coll(
             first_block_ctx, &block_state->args, word, &block_state->words[MSCCLPP_DEV_BELL_LIST],
-            mscclpp_dev_linger_has_lists(block_state), row_shift, launches, whole_block);
+            (code & MSCCLPP_DEV_BELL_LISTS) != 0, row_shift, launches, whole_block);
     }
     mscclpp_dev_ctx_renew(ctx);
     if (ctx->failed) {
@@ -184,16 +204,17 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
     const uint64_t window_end_ns = block_state->started_ns + args->window_ns;
     const mscclpp_dev_brief_limits_t limits = mscclpp_dev_brief_limits(&block_state->args, MSCCLPP_DEV_WARP);
     const mscclpp_dev_brief_limits_t block_limits = mscclpp_dev_brief_limits(&block_state->args, ctx.nthreads);
-    const uint32_t end_of_lists = MSCCLPP_DEV_BELL_LIST + 2 * block_state->args.nranks;
+    const uint32_t nranks = block_state->args.nranks;
     uint64_t number = block_state->args.launches + 2;
 
     for (;; ++number) {
         const uint64_t now_ns = mscclpp_dev_now_ns();
         uint64_t leave_at_ns = now_ns + idle_ns < window_end_ns ? now_ns + idle_ns : window_end_ns;
+        uint32_t words_end = mscclpp_dev_linger_words_end(nranks, block_state->words[MSCCLPP_DEV_BELL_CODE]);
         bool leaves = false, whole_block;
 
         leave_at_ns = number % MSCCLPP_DEV_LINGER_PERIOD == 0 ? now_ns : leave_at_ns;
-        while (!mscclpp_dev_linger_listen(&ctx, bell, block_state, end_of_lists, number, kernel, &leaves)) {
+        while (!mscclpp_dev_linger_listen(&ctx, bell, block_state, nranks, &words_end, number, kernel, &leaves)) {
             leaves = leaves || (ctx.tid == 0 && mscclpp_dev_now_ns() >= leave_at_ns);
             if (mscclpp_dev_warp_or(leaves) && mscclpp_dev_linger_all_ended(&ctx, args, block_state)) {
                 return false;
@@ -367,7 +388,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
         ctx->failed = mscclpp_dev_linger_serve_plan(op_ctx, block_state);
     } else if (kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS ||
                mscclpp_dev_linger_is_varied(kernel)) {
-        ctx->failed = mscclpp_dev_linger_serve_coll(op_ctx, &block_state->blocks, block_state->words);
+        ctx->failed = mscclpp_dev_linger_serve_coll(op_ctx, block_state);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES || kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS) {
         if (op_ctx.tid == 0) {
             block_state->nodes.pattern = MSCCLPP_DEV_BELL_VARIANT(code);
@@ -417,7 +438,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_
         return;
     }
     state->leavers = 0;
-    for (i = 0; i < MSCCLPP_DEV_RELAY_WORDS; ++i) {
+    for (i = 0; i < MSCCLPP_DEV_BELL_SIZE; ++i) {
         state->relay[i] = 0;
     }
     mscclpp_dev_st_release_sys_u64(&args->common.mailbox->left, args->number);
@@ -434,7 +455,7 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
     bool stays = true;
     uint32_t i;
 
-    for (i = ctx->tid; i < MSCCLPP_DEV_RELAY_WORDS; i += ctx->nthreads) {
+    for (i = ctx->tid; i < MSCCLPP_DEV_BELL_SIZE; i += ctx->nthreads) {
         block_state->relay[i] = 0;
     }
     /* The plan's own arguments and program. Its common arguments are set below, and by each operation. */

@@ -1,8 +1,8 @@
 /*
  * Brief operations of a lingering kernel for collectives other than all-reduce. They go by packets. The blocks of data
- * have one size, or the bell has lists of them. Each thread has few units. There is little code, as in linger_brief.h,
- * because fetching instructions takes a large part of a small call. Operations with lists, and those with several units
- * a thread, have functions of their own, so that the others do not fetch code for that.
+ * have one size, or the bell has short lists of them. Each thread has few units. There is little code, as in
+ * linger_brief.h, because fetching instructions takes a large part of a small call. Operations with lists, and those
+ * with several units a thread, have functions of their own, so that the others do not fetch code for that.
  *
  * The threads form rows of the same length, one for each rank. Thread number `lane` of row i has unit `lane` of the
  * block for the i-th next rank, and of the block from the rank i places before. Row 0 has the rank's own block, which
@@ -14,8 +14,8 @@
  * mscclpp_dev_brief_run.
  *
  * The slots, and the empty packets of ranks without a block for a peer, are those of coll/packets.h. So one rank may
- * serve an operation by this code, and another rank by that one. Whether a rank's lists have room in the bell does not
- * matter to its peers. Each two ranks exchange at least one packet in either direction, even if all their blocks are
+ * serve an operation by this code, and another rank by that one. Whether a rank's lists are short does not matter to
+ * its peers. Each two ranks exchange at least one packet in either direction, even if all their blocks are
  * empty. coll/packets.h says why.
  */
 #ifndef MSCCLPP_DEVICE_KERN_LINGER_BRIEF_COLL_H

@@ -194,48 +194,118 @@ MSCCLPP_DEV bool mscclpp_dev_linger_is_varied(uint32_t kernel)
 }
 
 /*
- * Reads the lists of blocks that came with the bell, from its words or from the mailbox. Called by all threads of the
- * block, before its next barrier. One warp reads neighbouring words of the mailbox, since reads of the host's memory
- * wait for one another unless they are one access.
+ * Hands the words of long lists on to the other blocks of the kernel, as they came with the bell. Called by all threads
+ * of the first block. In a cluster, each word for each block has a thread of its own, if there are enough threads.
  */
-MSCCLPP_DEV void mscclpp_dev_linger_take_lists(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_blocks_args_t *args,
-                                               const uint32_t *words)
+MSCCLPP_DEV void mscclpp_dev_linger_relay_lists(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *block_state)
 {
-    const uint32_t nranks = args->coll.common.nranks;
+    const uint64_t flag = (uint64_t)(uint32_t)(block_state->args.launches + 1) << 32; /* the operation's number */
+    const uint32_t end = MSCCLPP_DEV_BELL_LONG_END(block_state->args.nranks);
+    const uint32_t stride = MSCCLPP_DEV_BELL_SIZE - MSCCLPP_DEV_BELL_LIST; /* a constant, for fast divisions */
+    const bool is_cluster = mscclpp_dev_cluster_size(ctx) > 1;
+    const uint32_t stores = stride * (is_cluster ? ctx->nblocks - 1 : 1);
     uint32_t i;
 
-    if ((words[MSCCLPP_DEV_BELL_CODE] & MSCCLPP_DEV_BELL_LISTS) != 0) {
-        for (i = ctx->tid; i < 2 * nranks; i += ctx->nthreads) {
+    MSCCLPP_DEV_ROLLED
+    for (i = ctx->tid; i < stores; i += ctx->nthreads) {
+        const uint32_t index = MSCCLPP_DEV_BELL_LIST + i % stride, block = 1 + i / stride;
+
+        if (index < end && is_cluster) {
+            mscclpp_dev_st_relay_cluster_u64(ctx, &block_state->relay[index], block, flag | block_state->words[index]);
+        } else if (index < end) {
+            mscclpp_dev_st_relay_gpu_u64(&block_state->args.state->relay[index], flag | block_state->words[index]);
+        }
+    }
+}
+
+/*
+ * Waits until word `index` of long lists has come through the relay, and returns it. Called by the other blocks. They
+ * wait without a deadline, as in mscclpp_dev_linger_await_relay.
+ */
+MSCCLPP_DEV uint32_t mscclpp_dev_linger_await_list_word(mscclpp_dev_ctx_t *ctx,
+                                                        const mscclpp_dev_linger_block_t *block_state, uint32_t index)
+{
+    const uint32_t number = (uint32_t)(block_state->args.launches + 1);
+    const bool is_cluster = mscclpp_dev_cluster_size(ctx) > 1;
+    uint64_t word;
+
+    /* The word may be one of an older operation. */
+    while (word = is_cluster ? mscclpp_dev_ld_acquire_cluster_u64(&block_state->relay[index])
+                             : mscclpp_dev_ld_acquire_gpu_u64(&block_state->args.state->relay[index]),
+           (uint32_t)(word >> 32) != number) {
+        mscclpp_dev_pause(ctx);
+    }
+    return (uint32_t)word;
+}
+
+/* Stores word `i` of lists of `nranks` ranks that have two words for each block of data: its offset and its size. */
+MSCCLPP_DEV void mscclpp_dev_linger_store_list_word(mscclpp_dev_blocks_args_t *args, uint32_t nranks, uint32_t i,
+                                                    uint64_t word)
+{
+    mscclpp_dev_block_t *block = i < 2 * nranks ? &args->send[i / 2] : &args->recv[i / 2 - nranks];
+
+    if (i % 2 == 0) {
+        block->offset = word;
+    } else {
+        block->bytes = word;
+    }
+}
+
+/*
+ * Takes the lists of the operation's blocks of data: short or long ones that came with the bell, or those of the
+ * kernel's first operation, from the mailbox. Called by all threads of each block that takes part, before the block's
+ * next barrier. One warp reads neighbouring words of the mailbox, since reads of the host's memory wait for one another
+ * unless they are one access. Out of line, because operations without lists do not need this code.
+ */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_linger_take_lists(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
+{
+    mscclpp_dev_blocks_args_t *args = &block_state->blocks;
+    const uint32_t *words = block_state->words;
+    const uint32_t code = words[MSCCLPP_DEV_BELL_CODE], nranks = args->coll.common.nranks;
+    uint32_t i;
+
+    if ((code & MSCCLPP_DEV_BELL_LISTS) != 0) {
+        for (i = ctx.tid; i < 2 * nranks; i += ctx.nthreads) {
             mscclpp_dev_block_t *block = i < nranks ? &args->send[i] : &args->recv[i - nranks];
             const uint32_t word = words[MSCCLPP_DEV_BELL_LIST + i];
 
             block->offset = MSCCLPP_DEV_BELL_BLOCK_OFFSET(word);
             block->bytes = MSCCLPP_DEV_BELL_BLOCK_BYTES(word);
         }
-    } else {
-        for (i = ctx->tid; i < 4 * nranks && ctx->tid < MSCCLPP_DEV_WARP; i += MSCCLPP_DEV_WARP) {
-            const uint64_t word = mscclpp_dev_ld_relaxed_sys_u64(&args->coll.common.mailbox->lists[i]);
-            uint64_t *list = i < 2 * nranks ? (uint64_t *)args->send : (uint64_t *)args->recv;
+    } else if ((code & MSCCLPP_DEV_BELL_LONG_LISTS) != 0) {
+        if (ctx.block == 0 && ctx.nblocks > 1) {
+            mscclpp_dev_linger_relay_lists(&ctx, block_state);
+        }
+        MSCCLPP_DEV_ROLLED
+        for (i = ctx.tid; i < 4 * nranks; i += ctx.nthreads) {
+            const uint32_t index = MSCCLPP_DEV_BELL_LIST + i;
 
-            list[i < 2 * nranks ? i : i - 2 * nranks] = word;
+            mscclpp_dev_linger_store_list_word(
+                args, nranks, i,
+                ctx.block == 0 ? words[index] : mscclpp_dev_linger_await_list_word(&ctx, block_state, index));
+        }
+    } else {
+        for (i = ctx.tid; i < 4 * nranks && ctx.tid < MSCCLPP_DEV_WARP; i += MSCCLPP_DEV_WARP) {
+            mscclpp_dev_linger_store_list_word(args, nranks, i,
+                                               mscclpp_dev_ld_relaxed_sys_u64(&args->coll.common.mailbox->lists[i]));
         }
     }
-    if (ctx->tid == 0) {
+    if (ctx.tid == 0) {
         args->largest_block = args->coll.common.bytes;
-        args->varied = 1;
+        args->varied = MSCCLPP_DEV_VARIED;
     }
 }
 
 /*
- * Executes one operation of a collective other than all-reduce. `words` are those of the bell. The collective's own
- * arguments share memory with those of other kinds of operations. No kind relies on what is left there: it writes its
- * arguments before each use, or never runs in the same kernel as a collective. Not inlined, so that the kernel's loop
- * is little code for the other operations.
+ * Executes one operation of a collective other than all-reduce. The collective's own arguments share memory with those
+ * of other kinds of operations. No kind relies on what is left there: it writes its arguments before each use, or never
+ * runs in the same kernel as a collective. Not inlined, so that the kernel's loop is little code for the other
+ * operations.
  */
-MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t ctx, mscclpp_dev_blocks_args_t *args,
-                                                       const uint32_t *words)
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
 {
-    const uint32_t code = words[MSCCLPP_DEV_BELL_CODE], word = words[MSCCLPP_DEV_BELL_COLL];
+    mscclpp_dev_blocks_args_t *args = &block_state->blocks;
+    const uint32_t code = block_state->words[MSCCLPP_DEV_BELL_CODE], word = block_state->words[MSCCLPP_DEV_BELL_COLL];
     const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code);
     const bool is_varied = mscclpp_dev_linger_is_varied(kernel);
     const bool is_hot = MSCCLPP_DEV_FOLDS && MSCCLPP_DEV_BELL_DTYPE(code) == MSCCLPP_DTYPE_FLOAT32 &&
@@ -243,7 +313,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t ctx, ms
     mscclpp_dev_coll_args_t *coll = &args->coll;
 
     if (is_varied) {
-        mscclpp_dev_linger_take_lists(&ctx, args, words);
+        mscclpp_dev_linger_take_lists(ctx, block_state);
     }
     if (ctx.tid == 0) {
         coll->pattern = MSCCLPP_DEV_BELL_PATTERN(word);

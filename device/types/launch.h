@@ -19,8 +19,8 @@
 /* The most ranks for which a lingering kernel (types/linger.h) keeps peers' buffers or receives lists of blocks. */
 #define MSCCLPP_DEV_LINGER_PEERS 8
 
-/* Words of the bell of a lingering kernel: those of every operation, and two for each rank's blocks. */
-#define MSCCLPP_DEV_BELL_SIZE (8 + 2 * MSCCLPP_DEV_LINGER_PEERS)
+/* Words of the bell of a lingering kernel: those of every operation, and at most four for each rank's two blocks. */
+#define MSCCLPP_DEV_BELL_SIZE (8 + 4 * MSCCLPP_DEV_LINGER_PEERS)
 
 /* The number of blocks that have memory channels. */
 #define MSCCLPP_DEV_CHANNEL_BLOCKS 32
@@ -56,7 +56,7 @@ typedef struct {
     uint64_t failed; /* not 0: an operation has given up or overlapped another one; all later ones give up at once */
     uint64_t expected[MSCCLPP_DEV_CHANNEL_BLOCKS]
                      [MSCCLPP_DEV_MAX_RANKS]; /* signals that each block's memory channel to each rank expects */
-    uint64_t relay[8];                        /* from the first block of a lingering kernel to the others
+    uint64_t relay[MSCCLPP_DEV_BELL_SIZE];    /* from the first block of a lingering kernel to the others
                                                  (types/linger.h); else 0 */
     uint32_t leavers;                         /* blocks of a lingering kernel that have left */
     /* All of the following fields except `gate_turns` are 0 between two operations. */
@@ -87,8 +87,8 @@ typedef struct {
     uint64_t pad2[13];
     uint64_t bell[MSCCLPP_DEV_BELL_SIZE]; /* written by the host: types/linger.h. Begins a line of 128 bytes. */
     /*
-     * Written by the host before it rings for blocks of different sizes whose lists have no room in the bell. Two
-     * words, offset and bytes, describe this rank's block for each rank; then two describe the place of each rank's
+     * Written by the host before it launches a lingering kernel whose first operation is on blocks of different sizes.
+     * Two words, offset and bytes, describe this rank's block for each rank; then two describe the place of each rank's
      * block.
      */
     uint64_t lists[4 * MSCCLPP_DEV_LINGER_PEERS];

@@ -20,17 +20,24 @@
  * order.
  *
  * The words up to BYTES form the beginning of mscclpp_dev_args_t. The higher half of `bytes` there is 0. For blocks of
- * different sizes, `bytes` is the size of the largest block, at least of those on this rank, and there are lists of the
- * blocks, which only the first block reads, as it serves such an operation alone.
+ * different sizes, `bytes` is the size of the largest block, at least of those on this rank, and there are two lists of
+ * the blocks: this rank's block in its input for each rank, then the place of each rank's block in its output.
  *
- * The lists are words of the bell if each block fits into one. MSCCLPP_DEV_BELL_LISTS in the word CODE tells whether
- * they are. Such an operation has arrived once the words of the lists carry its number, too. The other operations do
- * not write these words. The kernel looks at them together with the other words, so lists cost no further read of the
- * host's memory. For up to 4 ranks all words lie in one line of 128 bytes, which one read yields. For more ranks there
- * is a second line. The kernel looks at that one only if the last operation that it has heard of had lists. So calls
- * without lists do not pay for it, and a call with lists after one without takes a second look.
+ * The lists are words of the bell, from LIST on. If the operation is for the first block alone and each block of data
+ * fits into one word (MSCCLPP_DEV_BELL_ENCODE_BLOCK), the lists are short: they have one word for each block of data.
+ * Otherwise they are long: they have two words, the offset and the size. The word CODE tells which. Such an operation
+ * has arrived once the words of the lists carry its number, too. The other operations do not write these words. The
+ * kernel looks at them together with the other words, so lists cost no further read of the host's memory. All words lie
+ * in one line of 128 bytes, which one read yields, if the lists are long and there are 2 ranks, or short and there are
+ * up to 4. Otherwise there are further lines. The kernel looks at them only if the last operation that it has heard of
+ * had such lists. So other calls do not pay for them, and a call with such lists after another one takes a second look.
  *
- * Other lists are in the mailbox. The host writes them before the bell, and the first block reads them after it.
+ * Only long lists are relayed. The relay has their words at the same index as the bell, and they carry the operation's
+ * number as in the bell. The first block writes them after the other words, and only for such operations. So a word of
+ * an older operation may still be there, and the other blocks wait until each word carries the number.
+ *
+ * The lists of the kernel's first operation are in the mailbox. The host writes them before the launch, and each block
+ * reads them there.
  */
 enum {
     MSCCLPP_DEV_BELL_IN_LOW,
@@ -44,8 +51,7 @@ enum {
     MSCCLPP_DEV_BELL_LEAVE = MSCCLPP_DEV_BELL_WORDS,  /* bell only: number of the kernel that has to leave */
     MSCCLPP_DEV_RELAY_EPOCH = MSCCLPP_DEV_BELL_WORDS, /* relay only: flag of the last packets */
     MSCCLPP_DEV_RELAY_WORDS,
-    MSCCLPP_DEV_BELL_LIST = 8, /* bell only: the first of the lists' words: this rank's block in its input for each
-                                  rank, then the place of each rank's block in its output */
+    MSCCLPP_DEV_BELL_LIST = 8, /* the first of the lists' words */
     MSCCLPP_DEV_BELL_LINE = 16 /* words in the bell's first line */
 };
 
@@ -62,8 +68,9 @@ enum {
 #define MSCCLPP_DEV_BELL_BLOCKS(code_) (((code_) >> 15 & 63u) + 1)
 #define MSCCLPP_DEV_BELL_RELEASE(code_) ((code_) >> 21 & 3u)
 #define MSCCLPP_DEV_BELL_VARIANT(code_) ((code_) >> 23 & 7u)
-#define MSCCLPP_DEV_BELL_LISTS (1u << 26) /* set: the bell has the lists of the operation's blocks */
-#define MSCCLPP_DEV_BELL_QUIT 0xffffffffu /* in the relay: the kernel leaves */
+#define MSCCLPP_DEV_BELL_LISTS (1u << 26)      /* set: the bell has short lists of the operation's blocks */
+#define MSCCLPP_DEV_BELL_LONG_LISTS (1u << 27) /* set: the bell has long lists */
+#define MSCCLPP_DEV_BELL_QUIT 0xffffffffu      /* in the relay: the kernel leaves */
 
 /* Payload of the word COLL. The padding is a block's stride minus its size. */
 #define MSCCLPP_DEV_BELL_ENCODE_COLL(pattern_, root_, in_place_, padding_)                                             \
@@ -73,7 +80,14 @@ enum {
 #define MSCCLPP_DEV_BELL_ROOT(word_) ((word_) >> 8 & 255u)
 #define MSCCLPP_DEV_BELL_PADDING(word_) ((word_) >> 16)
 
-/* Payload of a word of the lists: a block's offset and size, up to these limits. 0: the block is empty. */
+/* Words of the bell up to the end of the lists. */
+#define MSCCLPP_DEV_BELL_SHORT_END(nranks_) (MSCCLPP_DEV_BELL_LIST + 2 * (uint32_t)(nranks_))
+#define MSCCLPP_DEV_BELL_LONG_END(nranks_) (MSCCLPP_DEV_BELL_LIST + 4 * (uint32_t)(nranks_))
+
+/*
+ * Payload of a word of short lists: a block's offset and size, up to these limits. 0: the block is empty. In long
+ * lists, either can be any number of 32 bits.
+ */
 #define MSCCLPP_DEV_BELL_MAX_OFFSET 0x3ffffu
 #define MSCCLPP_DEV_BELL_MAX_BYTES 0x3fffu
 #define MSCCLPP_DEV_BELL_ENCODE_BLOCK(offset_, bytes_) ((uint32_t)(offset_) << 14 | (uint32_t)(bytes_))
@@ -133,10 +147,10 @@ typedef struct {
     uint64_t started_ns; /* when the kernel began, by mscclpp_dev_now_ns */
     uint64_t last_wide;  /* in the first block: number of the last operation for several blocks; 0: none */
     uint32_t place;      /* in the other blocks: place of the last operation that came through the relay */
-    uint64_t relay[MSCCLPP_DEV_RELAY_WORDS]; /* in the other blocks of a cluster: words written by the first block */
-    uint32_t words[MSCCLPP_DEV_BELL_SIZE];   /* payloads of the last words that were taken */
-    uint32_t heard;                          /* in the first block: the bell has rung; 0: it is time to leave */
-    uint32_t failed;                         /* not 0: a thread gave up waiting; any thread may set it */
+    uint64_t relay[MSCCLPP_DEV_BELL_SIZE]; /* in the other blocks of a cluster: words written by the first block */
+    uint32_t words[MSCCLPP_DEV_BELL_SIZE]; /* payloads of the last words that were taken */
+    uint32_t heard;                        /* in the first block: the bell has rung; 0: it is time to leave */
+    uint32_t failed;                       /* not 0: a thread gave up waiting; any thread may set it */
 } mscclpp_dev_linger_block_t;
 
 #endif

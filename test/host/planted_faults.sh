@@ -58,7 +58,8 @@ tree=$work/tree
 objects=$work/objects
 mkdir -p "$tree" "$objects"
 (cd "$top" && tar cf - device mca/common mpix test/host test/unit/unit.h test/unit/test_fifo.c \
-    test/unit/test_linger_kernel.c) | tar xf - -C "$tree" || exit 1
+    test/unit/linger_ranks.h test/unit/test_linger_kernel.c test/unit/test_linger_lists.c) |
+    tar xf - -C "$tree" || exit 1
 
 # selected NAME: true if it is to be run.
 selected() {
@@ -297,10 +298,11 @@ deadline=120
 took=$work/took
 mkdir "$took"
 for runs in barriers scratch put late zerocopy engines unsettled nodes ring packets storms lines schedule chains \
-    renewal queue stale overlap outlived user partitions stream linger linger_kernel room early apart \
+    renewal queue stale overlap outlived user partitions stream linger linger_kernel linger_lists room early apart \
     apart_engines mapped known fifo ports transport collectives collectives_in_place strided collectives_nodes \
     collectives_ring collectives_merging collectives_reduce collectives_trees collectives_storm \
-    collectives_rounds collectives_sparse collectives_prefixes collectives_rung collectives_halving; do
+    collectives_rounds collectives_sparse collectives_prefixes collectives_rung collectives_rung_wide \
+    collectives_halving; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
 tell

@@ -5,16 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "mca/common/fabric/internal.h"
 #include "mca/common/run/linger.h"
 #include "mca/common/team/parts.h"
-#include "test/host/coll_end.h"
 #include "test/host/elements.h"
 #include "test/host/jitter.h"
 #include "test/host/parts.h"
 #include "test/host/process_state.h"
+#include "test/host/storm_call.h"
 #include "test/unit/unit.h"
 
 static parts_options_t options;
@@ -22,6 +23,15 @@ static const uint64_t base_seed = 1;
 
 /* Calls that the ranks of a storm have rung for. */
 static uint64_t storm_rings;
+
+/*
+ * Calls of all ranks whose blocks differ in size: those that several blocks of a kernel that stays have to serve, how
+ * many of them the ranks have rung for, and the rings for calls whose blocks lie too far away for a bell.
+ */
+static uint64_t storm_wide_lists, storm_wide_lists_rung, storm_beyond_rung;
+
+/* The blocks of many calls have sizes at which the ways of the lists of blocks end, up to STORM_HUGE integers. */
+static bool storm_lists_wide;
 
 /* All calls are this collective, with large blocks. MSCCLPP_COLL_LAST: any collective, with blocks of any size. */
 static mscclpp_coll_t storm_of = MSCCLPP_COLL_LAST;
@@ -38,59 +48,14 @@ static mscclpp_coll_t storm_other = MSCCLPP_COLL_LAST;
 #define STORM_CALLS 400
 #define STORM_SMALL 40 /* most integers of a block, except in some calls */
 #define STORM_LARGE 3000
+#define STORM_HUGE 4097
 
-/* Bytes in front of the buffers, for offsets that have no room in the bell of a kernel that stays. */
+/* The most bytes that one block of a kernel of the twin moves for all peers. */
+#define STORM_NARROW 256u
+
+/* Distances to the blocks that have no room in one word of the bell of a kernel that stays, and in two words. */
 #define STORM_FAR (MSCCLPP_DEV_BELL_MAX_OFFSET + 1u)
-
-typedef struct {
-    coll_end_t end;
-    int32_t *in;
-    int32_t *out;
-    mscclpp_coll_t coll;
-    int root;
-    int count;   /* integers of each block, or of the largest one */
-    bool varied; /* the blocks differ in size */
-    bool far;    /* and lie STORM_FAR bytes behind the addresses of the buffers */
-    bool lists;  /* of the calls that move blocks, or that scatter a result, some have blocks that differ in size */
-    mscclpp_dev_block_t send[RANKS_MAX];
-    mscclpp_dev_block_t recv[RANKS_MAX];
-} storm_t;
-
-/* True if a rank has one block for all ranks, so that its size depends on nothing else. */
-static bool sends_one(const storm_t *storm)
-{
-    return !MSCCLPP_DEV_COLL_SENDS_MANY(mscclpp_coll_pattern(storm->coll));
-}
-
-/* How many integers the block of `from` for `to` has. All contributions to one result have the same number. */
-static int count_of(const storm_t *storm, int from, int to)
-{
-    if (storm->coll == MSCCLPP_COLL_REDUCE_SCATTER_BLOCK) {
-        from = 0;
-    } else if (sends_one(storm)) {
-        to = 0;
-    }
-    return storm->varied ? (int)(random_mix(storm->end.call, (uint64_t)(from * RANKS_MAX + to + 7)) %
-                                 (uint64_t)(storm->count + 1))
-                         : storm->count;
-}
-
-/* Element `i` of the block of `from` for `to`. A block for all ranks has `to` 0. */
-static int32_t value_of(const storm_t *storm, int from, int to, int i)
-{
-    return (int32_t)(random_mix(random_mix(storm->end.call, (uint64_t)(from * RANKS_MAX + to)), (uint64_t)i) & 0xfffff);
-}
-
-/* The sum of element `i` of the blocks of ranks `begin` to `end` - 1 for `to`. */
-static int32_t sum_of(const storm_t *storm, int begin, int end, int to, int i)
-{
-    int32_t sum = 0;
-
-    for (; begin < end; ++begin) {
-        sum += value_of(storm, begin, to, i);
-    }
-    return sum;
-}
+#define STORM_BEYOND ((uint64_t)UINT32_MAX + 1)
 
 /* True for collectives that have a variant with blocks that differ in size. */
 static bool varies(mscclpp_coll_t coll)
@@ -109,6 +74,7 @@ static mscclpp_dev_pattern_t draw_storm(storm_t *storm)
     static const mscclpp_coll_t rooted[] = {MSCCLPP_COLL_BCAST, MSCCLPP_COLL_GATHER, MSCCLPP_COLL_SCATTER,
                                             MSCCLPP_COLL_REDUCE};
     static const int wide_counts[] = {1, 4, 5, 255, 256, 257, 1023, 1024, 1025, 2047, 2048};
+    static const int list_counts[] = {1, 8, 31, 32, 33, 64, 65, 1024, 4094, 4095, 4096, STORM_HUGE};
     uint64_t state = random_mix(base_seed, ++storm->end.call);
 
     storm->coll = colls[random_below(&state, sizeof(colls) / sizeof(colls[0]))];
@@ -123,84 +89,30 @@ static mscclpp_dev_pattern_t draw_storm(storm_t *storm)
     storm->count = storm_rooted_wide ? wide_counts[random_below(&state, sizeof(wide_counts) / sizeof(wide_counts[0]))]
                    : storm_rooted    ? 1 + storm->count % 8
                                      : storm->count;
-    storm->varied = storm->lists && random_below(&state, 2) == 0 && varies(storm->coll);
-    storm->far = storm->varied && random_below(&state, 3) == 0;
+    if (storm_lists_wide) {
+        storm->count = list_counts[random_below(&state, sizeof(list_counts) / sizeof(list_counts[0]))];
+    }
+    storm->varied = storm->lists && random_below(&state, storm_lists_wide ? 4 : 2) != 1 && varies(storm->coll);
+    storm->distance = !storm->varied || random_below(&state, 3) != 0 ? 0 : STORM_FAR;
+    storm->distance = storm->distance != 0 && random_below(&state, 16) == 0 ? STORM_BEYOND : storm->distance;
     return mscclpp_coll_pattern(storm->coll);
 }
 
-/* Element `i` that block `b` of the rank's output has to hold. False if the block must be unchanged. */
-static bool expect_storm(const storm_t *storm, int b, int i, int32_t *value_p)
+/* Counts a call with lists that has ended; `was_rung` tells whether the rank rang for it. */
+static void count_lists(const storm_t *storm, bool was_rung)
 {
-    const int me = storm->end.rank->rank, n = storm->end.rank->size;
-    const bool many = MSCCLPP_DEV_COLL_RECVS_MANY(mscclpp_coll_pattern(storm->coll));
+    const uint64_t sent_bytes = (uint64_t)storm->count * sizeof(int32_t) * (uint64_t)(storm->end.rank->size - 1);
+    bool has_block = false;
 
-    if (i >= count_of(storm, many ? b : storm->root, me)) {
-        return false; /* behind the end of a smaller block */
+    for (int peer = 0; peer < storm->end.rank->size; ++peer) {
+        has_block = has_block || storm->send[peer].bytes != 0 ||
+                    (storm->recv[peer].bytes != 0 && storm->recv[peer].offset != 0);
     }
-    switch (storm->coll) {
-    case MSCCLPP_COLL_BCAST:
-        *value_p = value_of(storm, storm->root, 0, i);
-        return b == 0 && me != storm->root;
-    case MSCCLPP_COLL_ALLGATHER:
-        *value_p = value_of(storm, b, 0, i);
-        return true;
-    case MSCCLPP_COLL_ALLTOALL:
-        *value_p = value_of(storm, b, me, i);
-        return true;
-    case MSCCLPP_COLL_GATHER:
-        *value_p = value_of(storm, b, 0, i);
-        return me == storm->root;
-    case MSCCLPP_COLL_SCATTER:
-        *value_p = value_of(storm, storm->root, me, i);
-        return b == 0;
-    case MSCCLPP_COLL_REDUCE:
-        *value_p = sum_of(storm, 0, n, 0, i);
-        return b == 0 && me == storm->root;
-    case MSCCLPP_COLL_SCAN:
-        *value_p = sum_of(storm, 0, me + 1, 0, i);
-        return b == 0;
-    case MSCCLPP_COLL_EXSCAN:
-        *value_p = sum_of(storm, 0, me, 0, i);
-        return b == 0 && me > 0;
-    default:
-        *value_p = sum_of(storm, 0, n, me, i);
-        return b == 0;
-    }
-}
-
-/*
- * Lists the blocks of this rank, which lie as far from one another as if all had the largest one's size. A result lies
- * where the output begins.
- */
-static void list_blocks(storm_t *storm, mscclpp_coll_args_t *args)
-{
-    const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern(storm->coll);
-    const uint64_t room = (uint64_t)storm->count * sizeof(int32_t);
-    const int me = storm->end.rank->rank, n = storm->end.rank->size;
-
-    memset(storm->send, 0, sizeof(storm->send));
-    memset(storm->recv, 0, sizeof(storm->recv));
-    for (int peer = 0; peer < n; ++peer) {
-        if (MSCCLPP_DEV_COLL_SENDS(pattern, (uint32_t)storm->root, (uint32_t)me, (uint32_t)peer)) {
-            storm->send[peer].offset = sends_one(storm) ? 0 : (uint64_t)peer * room;
-            storm->send[peer].bytes = (uint64_t)count_of(storm, me, peer) * sizeof(int32_t);
-        }
-        if (MSCCLPP_DEV_COLL_SENDS(pattern, (uint32_t)storm->root, (uint32_t)peer, (uint32_t)me)) {
-            storm->recv[peer].offset = MSCCLPP_DEV_COLL_RECVS_MANY(pattern) ? (uint64_t)peer * room : 0;
-            storm->recv[peer].bytes = (uint64_t)count_of(storm, peer, me) * sizeof(int32_t);
-        }
-    }
-    args->varied = true;
-    args->send = storm->send;
-    args->recv = storm->recv;
-    args->largest_block = room;
-    for (int peer = 0; peer < n && storm->far; ++peer) {
-        storm->send[peer].offset += STORM_FAR;
-        storm->recv[peer].offset += MSCCLPP_DEV_COMBINES(pattern) ? 0 : STORM_FAR;
-    }
-    if (storm->far) {
-        args->in = args->in != NULL ? (const char *)args->in - STORM_FAR : NULL;
-        args->out = MSCCLPP_DEV_COMBINES(pattern) ? args->out : (char *)args->out - STORM_FAR;
+    if (storm->distance == STORM_BEYOND) {
+        __atomic_fetch_add(&storm_beyond_rung, was_rung && has_block, __ATOMIC_RELAXED);
+    } else if (sent_bytes > STORM_NARROW) {
+        __atomic_fetch_add(&storm_wide_lists, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&storm_wide_lists_rung, was_rung, __ATOMIC_RELAXED);
     }
 }
 
@@ -210,13 +122,14 @@ static bool call_storm(storm_t *storm)
     const bool combines = MSCCLPP_DEV_COMBINES(pattern), many = MSCCLPP_DEV_COLL_SENDS_MANY(pattern);
     const int n = storm->end.rank->size, me = storm->end.rank->rank;
     const bool sends = (storm->coll != MSCCLPP_COLL_BCAST && storm->coll != MSCCLPP_COLL_SCATTER) || me == storm->root;
+    const uint64_t rings = mscclpp_team_lingered(storm->end.team);
     mscclpp_coll_args_t args;
     int b, i;
     int32_t value;
 
     for (b = 0; b < n; ++b) {
         for (i = 0; i < storm->count; ++i) {
-            storm->in[b * storm->count + i] = value_of(storm, me, many ? b : 0, i);
+            storm->in[b * storm->count + i] = storm_value(storm, me, many ? b : 0, i);
             storm->out[b * storm->count + i] = -1;
         }
     }
@@ -231,14 +144,17 @@ static bool call_storm(storm_t *storm)
     args.root = storm->root;
     args.call = storm->end.call;
     if (storm->varied) {
-        list_blocks(storm, &args);
+        storm_list_blocks(storm, &args);
     }
     if (mscclpp_collective(storm->end.team, &args) != MSCCLPP_OK) {
         return false;
     }
+    if (storm->varied) {
+        count_lists(storm, mscclpp_team_lingered(storm->end.team) != rings);
+    }
     for (b = 0; b < n; ++b) {
         for (i = 0; i < storm->count; ++i) {
-            if (!expect_storm(storm, b, i, &value)) {
+            if (!storm_expect(storm, b, i, &value)) {
                 value = -1;
             }
             if (storm->out[b * storm->count + i] != value) {
@@ -261,9 +177,22 @@ static int storm_in_halving;          /* the same by halving */
 static int storm_in_trees;            /* the same over trees of nodes */
 static int storm_in_windows;          /* the same in windows of nodes */
 
+/*
+ * Returns memory for a buffer of `bytes` bytes, STORM_BEYOND bytes behind its start. The system reserves nothing for
+ * what is not touched.
+ */
+static char *map_buffer(size_t bytes)
+{
+    void *memory =
+        mmap(NULL, STORM_BEYOND + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    REQUIRE(memory != MAP_FAILED);
+    return memory;
+}
+
 static void run_storm_on(rank_t *rank)
 {
-    const size_t bytes = (size_t)rank->size * (STORM_LARGE + STORM_SMALL) * sizeof(int32_t);
+    const size_t bytes = (size_t)rank->size * (STORM_HUGE + STORM_SMALL) * sizeof(int32_t);
     const int calls = storm_of == MSCCLPP_COLL_LAST ? process_state_calls(storm_calls) : storm_calls;
     char *in, *out;
     storm_t storm;
@@ -272,18 +201,17 @@ static void run_storm_on(rank_t *rank)
     memset(&storm, 0, sizeof(storm));
     coll_end_open(&storm.end, rank, create_team(rank), 64);
     storm.lists = rank->argument != NULL;
-    in = malloc(STORM_FAR + bytes);
-    out = malloc(STORM_FAR + bytes);
-    REQUIRE(in != NULL && out != NULL);
-    storm.in = (int32_t *)(in + STORM_FAR);
-    storm.out = (int32_t *)(out + STORM_FAR);
+    in = map_buffer(bytes);
+    out = map_buffer(bytes);
+    storm.in = (int32_t *)(void *)(in + STORM_BEYOND);
+    storm.out = (int32_t *)(void *)(out + STORM_BEYOND);
     for (i = 0; i < calls && storm.end.team != NULL && rank->failures == 0; ++i) {
         const uint64_t draw = random_mix(base_seed, (uint64_t)(i * RANKS_MAX + rank->rank));
 
         if (draw % 4 == 0) {
             nanosleep(&(struct timespec){.tv_nsec = (long)(draw / 4 % 200000)}, NULL);
         }
-        if (i % (storm_rooted ? 23 : 7) == 3) {
+        if (i % (storm_rooted || storm_lists_wide ? 23 : 7) == 3) {
             coll_end_all_reduce(&storm.end, (uint64_t)i * 41);
         }
         rank->failures += !call_storm(&storm);
@@ -310,8 +238,8 @@ static void run_storm_on(rank_t *rank)
     __atomic_fetch_add(&storm_rings, storm.end.team != NULL ? mscclpp_linger_served(&storm.end.team->runner) : 0,
                        __ATOMIC_RELAXED);
     coll_end_close(&storm.end);
-    free(in);
-    free(out);
+    munmap(in, STORM_BEYOND + bytes);
+    munmap(out, STORM_BEYOND + bytes);
 }
 
 /*
@@ -507,29 +435,65 @@ static void test_windows(int scale)
     storm_calls = STORM_CALLS;
 }
 
-/* The same on one node, where the blocks of many calls differ in size, by kernels that stay and are rung for. */
+/*
+ * Runs a storm on one node, where the blocks of many calls differ in size, by kernels that stay and are rung for, and
+ * have so many blocks. `cluster`: the blocks form a cluster.
+ */
+static void run_storm_rung(int algo, int ranks, int blocks, bool cluster)
+{
+    const case_choice_t choice = {.algo = algo, .ranks = ranks, .blocks = blocks, .threads = ranks, .nodes = 0};
+    mscclpp_config_t config;
+    bool lists = true;
+
+    coll_end_configure(&config, &choice, options.timeout);
+    config.scratch_size *= (size_t)(storm_lists_wide ? 4 : 1);
+    config.linger = "on";
+    config.linger_idle = 100000; /* microseconds */
+    config.linger_window = 1000000;
+    config.linger_cluster = cluster;
+    config.epoch_limit = ranks % 2 == 0 ? 40 : config.epoch_limit;
+    mscclpp_linger_share_devices(true); /* the ranks are threads of one process, and have one device */
+    CHECK_EQ(run_ranks(ranks, &config, run_storm_on, &lists), 0);
+    mscclpp_linger_share_devices(false);
+    mscclpp_team_finalize(1.0);
+}
+
 static void test_rung(int scale)
 {
-    bool lists = true;
     int ranks;
 
     (void)scale;
-    storm_rings = 0;
-    mscclpp_linger_share_devices(true); /* the ranks are threads of one process, and have one device */
+    storm_rings = storm_beyond_rung = 0;
     for (ranks = 2; ranks <= 5; ++ranks) {
-        const case_choice_t choice = {.algo = CASE_AUTO, .ranks = ranks, .blocks = 2, .threads = ranks, .nodes = 0};
-        mscclpp_config_t config;
-
-        coll_end_configure(&config, &choice, options.timeout);
-        config.linger = "on";
-        config.linger_idle = 100000; /* microseconds */
-        config.linger_window = 1000000;
-        config.epoch_limit = ranks % 2 == 0 ? 40 : config.epoch_limit;
-        CHECK_EQ(run_ranks(ranks, &config, run_storm_on, &lists), 0);
-        mscclpp_team_finalize(1.0);
+        run_storm_rung(CASE_AUTO, ranks, 2, true);
     }
-    mscclpp_linger_share_devices(false);
     CHECK(storm_rings > (uint64_t)process_state_calls(STORM_CALLS));
+    CHECK_EQ(storm_beyond_rung, 0);
+}
+
+/* The same where most blocks go as packets that several blocks of the kernel serve. */
+static void test_rung_wide(int scale)
+{
+    static const int ranks[] = {2, 3, 4, 5, 8, 9}, blocks[] = {2, 3, 4, 2, 3, 2};
+    uint64_t all = 0, rung = 0;
+    size_t i;
+
+    (void)scale;
+    storm_lists_wide = true;
+    storm_calls = STORM_CALLS / 2;
+    for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
+        storm_wide_lists = storm_wide_lists_rung = storm_beyond_rung = 0;
+        run_storm_rung(MSCCLPP_COLL_BY_PACKETS, ranks[i], blocks[i], i % 2 == 0);
+        printf("%d ranks: %llu of %llu calls with lists for several blocks were rung for\n", ranks[i],
+               (unsigned long long)storm_wide_lists_rung, (unsigned long long)storm_wide_lists);
+        CHECK((storm_wide_lists_rung != 0) == (ranks[i] <= MSCCLPP_DEV_LINGER_PEERS));
+        all += ranks[i] <= MSCCLPP_DEV_LINGER_PEERS ? storm_wide_lists : 0;
+        rung += storm_wide_lists_rung;
+        CHECK_EQ(storm_beyond_rung, 0);
+    }
+    CHECK(rung > all / 2);
+    storm_calls = STORM_CALLS;
+    storm_lists_wide = false;
 }
 
 static const part_t parts[] = {
@@ -544,6 +508,7 @@ static const part_t parts[] = {
     {"halving", test_halving},
     {"windows", test_windows},
     {"rung", test_rung},
+    {"rung_wide", test_rung_wide},
     {NULL, NULL},
 };
 

@@ -1,8 +1,9 @@
 /*
- * Lingering kernels under MPI. Usage: test_linger rings|lists|off, or waits|gaps MICROSECONDS.
+ * Lingering kernels under MPI. Usage: test_linger rings|lists|wide|off, or waits|gaps MICROSECONDS.
  *
  *   rings   calls that follow closely are served without launches, by the process' counter
  *   lists   so are calls whose blocks differ in size and place, and their results are right
+ *   wide    so are such calls with blocks of some KiB
  *   off     none is
  *   waits   what an application does right after a burst of calls takes at most so much longer than without them, where
  *           MICROSECONDS is the kernel's window
@@ -25,12 +26,13 @@
 #define MARGIN 2000.0 /* microseconds */
 
 /*
- * Calls whose blocks differ, in integers: the most of a block, the distance of blocks for each rank, and blocks so far
- * from the buffer's start that the bell has no room for the offset.
+ * Calls whose blocks differ, in integers: the most of a block, or of a wide one, the distance of blocks for each rank,
+ * and blocks so far from the buffer's start that one word of the bell has no room for the offset.
  */
 #define LIST_CALLS 240
 #define LIST_MAX 8
-#define LIST_PITCH 11
+#define LIST_WIDE_MAX 4500
+#define LIST_PITCH 4503
 #define LIST_FAR 70000
 #define LIST_RANKS 8
 #define ROOM (LIST_FAR + LIST_PITCH * LIST_RANKS) /* of each buffer */
@@ -41,6 +43,7 @@
 static int *buffers[2];
 static mt_buffer_t memory[2];
 static MPI_Comm second;
+static int list_max = LIST_MAX;
 
 typedef struct {
     const char *name;
@@ -187,7 +190,7 @@ static void test_rings(bool on)
 /* How many integers a rank has for another in a call. */
 static int count_of(int call, int from, int to)
 {
-    return (int)(mt_mix((uint64_t)call, (uint64_t)from, (uint64_t)to) % (LIST_MAX + 1));
+    return (int)(mt_mix((uint64_t)call, (uint64_t)from, (uint64_t)to) % (uint64_t)(list_max + 1));
 }
 
 /* Integer `i` of a rank's input. */
@@ -284,10 +287,11 @@ int main(int argc, char **argv)
         test_gaps(limit);
     } else if (0 == strcmp(what, "rings") || 0 == strcmp(what, "off")) {
         test_rings(0 == strcmp(what, "rings"));
-    } else if (0 == strcmp(what, "lists")) {
+    } else if (0 == strcmp(what, "lists") || 0 == strcmp(what, "wide")) {
+        list_max = 0 == strcmp(what, "wide") ? LIST_WIDE_MAX : LIST_MAX;
         test_lists();
     } else {
-        MT_CHECK(false, "usage: test_linger rings|lists|off, or waits|gaps MICROSECONDS");
+        MT_CHECK(false, "usage: test_linger rings|lists|wide|off, or waits|gaps MICROSECONDS");
     }
     MT_MPI(MPI_Comm_free(&second));
     for (int i = 0; i < 2; ++i) {

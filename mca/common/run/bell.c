@@ -16,7 +16,8 @@ _Static_assert(MSCCLPP_KERNEL_LAST <= 32 && MSCCLPP_DTYPE_LAST <= 64 && MSCCLPP_
                "the code of a bell has room for the kernel, the type and the operation");
 _Static_assert(offsetof(mscclpp_dev_mailbox_t, bell) % LINE == 0 && MSCCLPP_DEV_BELL_LINE * sizeof(uint64_t) == LINE &&
                    MSCCLPP_DEV_BELL_LIST > MSCCLPP_DEV_BELL_LEAVE &&
-                   MSCCLPP_DEV_BELL_LIST + 2 * MSCCLPP_DEV_LINGER_PEERS <= MSCCLPP_DEV_BELL_SIZE,
+                   MSCCLPP_DEV_BELL_LONG_END(2) == MSCCLPP_DEV_BELL_LINE &&
+                   MSCCLPP_DEV_BELL_LONG_END(MSCCLPP_DEV_LINGER_PEERS) == MSCCLPP_DEV_BELL_SIZE,
                "the first line of a bell has all words but those of many ranks' blocks");
 
 uint32_t mscclpp_bell_coll(const mscclpp_dev_launch_t *launch)
@@ -42,7 +43,7 @@ static const mscclpp_dev_block_t *block_of(const mscclpp_dev_blocks_args_t *bloc
     return i < nranks ? &blocks->send[i] : &blocks->recv[i - nranks];
 }
 
-/* The stores are relaxed, because the caller afterwards releases the words of the bell or launches the kernel. */
+/* The stores are relaxed, because the caller launches the kernel afterwards. */
 void mscclpp_bell_write_lists(mscclpp_dev_mailbox_t *mailbox, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_blocks_args_t *blocks = launch->args;
@@ -54,29 +55,56 @@ void mscclpp_bell_write_lists(mscclpp_dev_mailbox_t *mailbox, const mscclpp_dev_
     }
 }
 
-/*
- * Writes the call's lists of blocks into the bell. Returns false, with nothing written, if an offset or a size is too
- * large for a word of the bell.
+/* Returns true if no block of the call's lists has a larger offset or size. The offset of an empty block counts as 0.
  */
-static bool ring_lists(mscclpp_dev_mailbox_t *mailbox, uint64_t flag, const mscclpp_dev_blocks_args_t *blocks)
+static bool are_within(const mscclpp_dev_blocks_args_t *blocks, uint64_t max_offset, uint64_t max_bytes)
 {
-    const uint32_t count = 2 * blocks->coll.common.nranks;
-    uint64_t words[2 * MSCCLPP_DEV_LINGER_PEERS];
     uint32_t i;
 
-    for (i = 0; i < count; ++i) {
+    for (i = 0; i < 2 * blocks->coll.common.nranks; ++i) {
         const mscclpp_dev_block_t *block = block_of(blocks, i);
 
-        if (block->bytes != 0 &&
-            (block->offset > MSCCLPP_DEV_BELL_MAX_OFFSET || block->bytes > MSCCLPP_DEV_BELL_MAX_BYTES)) {
+        if (block->bytes != 0 && (block->offset > max_offset || block->bytes > max_bytes)) {
             return false;
         }
-        words[i] = block->bytes == 0 ? 0 : MSCCLPP_DEV_BELL_ENCODE_BLOCK(block->offset, block->bytes);
-    }
-    for (i = 0; i < count; ++i) {
-        __atomic_store_n(&mailbox->bell[MSCCLPP_DEV_BELL_LIST + i], flag | words[i], __ATOMIC_RELEASE);
     }
     return true;
+}
+
+bool mscclpp_bell_lists_fit(const mscclpp_dev_launch_t *launch)
+{
+    const mscclpp_dev_blocks_args_t *blocks = launch->args;
+
+    return blocks->coll.common.nranks <= MSCCLPP_DEV_LINGER_PEERS && are_within(blocks, UINT32_MAX, UINT32_MAX);
+}
+
+static void ring_word(mscclpp_dev_mailbox_t *mailbox, uint64_t flag, uint32_t index, uint64_t payload)
+{
+    __atomic_store_n(&mailbox->bell[index], flag | payload, __ATOMIC_RELEASE);
+}
+
+/*
+ * Writes the call's lists of blocks into the bell, short ones if the operation is for `nblocks` == 1 and they fit.
+ * Returns the flag of the word CODE that tells which.
+ */
+static uint32_t ring_lists(mscclpp_dev_mailbox_t *mailbox, uint64_t flag, const mscclpp_dev_blocks_args_t *blocks,
+                           uint32_t nblocks)
+{
+    const bool are_short = nblocks == 1 && are_within(blocks, MSCCLPP_DEV_BELL_MAX_OFFSET, MSCCLPP_DEV_BELL_MAX_BYTES);
+    uint32_t i;
+
+    for (i = 0; i < 2 * blocks->coll.common.nranks; ++i) {
+        const mscclpp_dev_block_t *block = block_of(blocks, i);
+        const uint64_t offset = block->bytes != 0 ? block->offset : 0;
+
+        if (are_short) {
+            ring_word(mailbox, flag, MSCCLPP_DEV_BELL_LIST + i, MSCCLPP_DEV_BELL_ENCODE_BLOCK(offset, block->bytes));
+        } else {
+            ring_word(mailbox, flag, MSCCLPP_DEV_BELL_LIST + 2 * i, offset);
+            ring_word(mailbox, flag, MSCCLPP_DEV_BELL_LIST + 2 * i + 1, block->bytes);
+        }
+    }
+    return are_short ? MSCCLPP_DEV_BELL_LISTS : MSCCLPP_DEV_BELL_LONG_LISTS;
 }
 
 /* The stores are relaxed, because the caller launches the kernel afterwards. */
@@ -97,14 +125,10 @@ void mscclpp_bell_ring(mscclpp_dev_mailbox_t *mailbox, uint64_t number, const ms
     const uint64_t flag = number << 32; /* the operation's number, in the upper half of each word */
     const uint64_t in = (uintptr_t)args->in, out = (uintptr_t)args->out;
     uint64_t words[MSCCLPP_DEV_BELL_WORDS];
-    int i;
+    uint32_t i;
 
     if (mscclpp_bell_has_lists(launch)) {
-        if (ring_lists(mailbox, flag, launch->args)) {
-            code |= MSCCLPP_DEV_BELL_LISTS;
-        } else {
-            mscclpp_bell_write_lists(mailbox, launch);
-        }
+        code |= ring_lists(mailbox, flag, launch->args, MSCCLPP_DEV_BELL_BLOCKS(code));
     }
     words[MSCCLPP_DEV_BELL_IN_LOW] = (uint32_t)in;
     words[MSCCLPP_DEV_BELL_IN_HIGH] = in >> 32;
@@ -113,11 +137,8 @@ void mscclpp_bell_ring(mscclpp_dev_mailbox_t *mailbox, uint64_t number, const ms
     words[MSCCLPP_DEV_BELL_BYTES] = mscclpp_bell_bytes(launch);
     words[MSCCLPP_DEV_BELL_CODE] = code;
     words[MSCCLPP_DEV_BELL_COLL] = mscclpp_bell_coll(launch);
-    /*
-     * The words may arrive in any order, because a kernel waits until all of them have the number. Each word is
-     * released, so a kernel that sees a word also sees the lists in the mailbox.
-     */
+    /* The words may arrive in any order, because a kernel waits until all of them have the number. */
     for (i = 0; i < MSCCLPP_DEV_BELL_WORDS; ++i) {
-        __atomic_store_n(&mailbox->bell[i], flag | words[i], __ATOMIC_RELEASE);
+        ring_word(mailbox, flag, i, words[i]);
     }
 }

@@ -43,8 +43,15 @@ static inline uint64_t mscclpp_bell_bytes(const mscclpp_dev_launch_t *launch)
 uint32_t mscclpp_bell_coll(const mscclpp_dev_launch_t *launch);
 
 /*
- * Writes the operation's lists of blocks to the mailbox. The operation has at most MSCCLPP_DEV_LINGER_PEERS ranks. The
- * earlier operations must have ended: a kernel reads its lists before it reports the end.
+ * Returns true if the doorbell has room for the operation's lists of blocks: the ranks are few enough, and each offset
+ * and size has at most 32 bits. Called only if mscclpp_bell_has_lists.
+ */
+bool mscclpp_bell_lists_fit(const mscclpp_dev_launch_t *launch);
+
+/*
+ * Writes the lists of blocks of a kernel's first operation to the mailbox. The operation has at most
+ * MSCCLPP_DEV_LINGER_PEERS ranks. The earlier operations must have ended: a kernel reads its lists before it reports
+ * the end.
  */
 void mscclpp_bell_write_lists(mscclpp_dev_mailbox_t *mailbox, const mscclpp_dev_launch_t *launch);
 
@@ -57,8 +64,8 @@ void mscclpp_bell_clear(mscclpp_dev_mailbox_t *mailbox, uint64_t number);
 
 /*
  * Rings for operation `number`. The polling kernel takes the operation once all words of the doorbell contain this
- * number. `code` is the word CODE without MSCCLPP_DEV_BELL_LISTS, which is added if the lists of blocks fit the
- * doorbell. Lists that do not fit go to the mailbox.
+ * number. `code` is the word CODE without the flag of lists, which is added if the operation has lists. These must fit:
+ * see mscclpp_bell_lists_fit.
  */
 void mscclpp_bell_ring(mscclpp_dev_mailbox_t *mailbox, uint64_t number, const mscclpp_dev_launch_t *launch,
                        uint32_t code);

@@ -237,9 +237,8 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     if (!runner->linger.is_allowed || bytes > runner->linger.max_bytes) {
         return false;
     }
-    /* One block of the kernel serves lists of blocks, because several would read them one after another. */
-    if (mscclpp_bell_has_lists(launch) &&
-        (args->nranks > MSCCLPP_DEV_LINGER_PEERS || !suits_one_block(runner, launch))) {
+    /* A ring brings the lists of blocks by the bell alone. A kernel that no such ring could follow need not linger. */
+    if (mscclpp_bell_has_lists(launch) && !mscclpp_bell_lists_fit(launch)) {
         return false;
     }
     switch (launch->kernel) {

@@ -36,16 +36,27 @@ plant linger-first-word-alone linger mca/common/base/mailbox.h "$launch" \
     's/block = 0; block < blocks/block = 0; block < 1/'
 plant linger-own-count linger "$barrier" "$launcher" 's/ctx->lingers \? args->(launches|epoch) : //'
 bell=mca/common/run/bell.c
-plant linger-lists-unwritten collectives_rung "$bell" "$bell" \
-    '/^void mscclpp_bell_ring\(/,/^}/s/mscclpp_bell_write_lists\(mailbox, launch\);//'
-plant linger-lists-too-far collectives_rung "$bell" "$bell" 's/block->offset > MSCCLPP_DEV_BELL_MAX_OFFSET/false/'
-plant linger-lists-unawaited linger_kernel "$linger" "$launcher" 's/!mscclpp_dev_warp_or\(lacks_lists\)/true/'
-plant linger-lists-half linger_kernel "$linger" "$launcher" \
-    's/lacks_lists = words_end < end_of_lists/lacks_lists = false/'
+serve=device/kern/linger_serve.h
+lists=test/unit/test_linger_lists.c # runs the body itself
+plant linger-lists-unwritten collectives_rung mca/common/run/linger.c mca/common/run/linger.c \
+    's/mscclpp_bell_write_lists\(runner->mailbox, launch\);//'
+plant linger-lists-too-far collectives_rung "$bell" "$bell" \
+    's/blocks, MSCCLPP_DEV_BELL_MAX_OFFSET, MSCCLPP_DEV_BELL_MAX_BYTES/blocks, UINT32_MAX, MSCCLPP_DEV_BELL_MAX_BYTES/'
+plant linger-lists-beyond collectives_rung "$bell" "$bell" 's/are_within\(blocks, UINT32_MAX, UINT32_MAX\)/true/'
+plant linger-lists-unrelayed collectives_rung_wide "$bell" "$bell" 's/nblocks == 1 && are_within/are_within/'
+plant linger-lists-unawaited linger_lists "$linger" "$launcher" \
+    's/return !mscclpp_dev_warp_or\(lacks_short \|\| .*$/return true;/'
+plant linger-lists-half linger_lists "$linger" "$launcher" \
+    's/lacks_short = \*words_end < short_end/lacks_short = false/'
+plant linger-lists-rest linger_lists "$linger" "$launcher" 's/ \|\| \(wants_long && lacks_rest\)//'
+plant linger-lists-stale linger_lists "$serve" "$lists" \
+    's/\(uint32_t\)\(word >> 32\) != number\)/(uint32_t)(word >> 32) == 0)/'
+plant linger-lists-kept linger_lists "$linger" "$launcher" \
+    '/MSCCLPP_DEV void mscclpp_dev_linger_leave/,/^}/s/i < MSCCLPP_DEV_BELL_SIZE/i < MSCCLPP_DEV_RELAY_WORDS/'
 colls=device/kern/linger_brief_coll.h
-plant linger-brief-in-place linger_kernel "$colls" "$launcher" \
+plant linger-brief-in-place linger_lists "$colls" "$launcher" \
     '/no thread stores before all have read/s/if \(.*\) \{/if (false) {/'
-plant linger-brief-silent linger_kernel "$colls" "$launcher" \
+plant linger-brief-silent linger_lists "$colls" "$launcher" \
     's/if \(mscclpp_dev_brief_coll_warp_has_unit\(coll->lane, last_unit\)\) \{/if (block.bytes != 0) {/'
-plant linger-brief-turns linger_kernel "$colls" "$launcher" \
+plant linger-brief-turns linger_lists "$colls" "$launcher" \
     's/max_units > 1 && first <= last_unit;/max_units > 1 \&\& first < last_unit;/'

@@ -107,6 +107,10 @@ run_collectives_rung() {
     run test_coll_storm --timeout "$deadline" rung
 }
 
+run_collectives_rung_wide() {
+    run test_coll_storm --timeout "$deadline" rung_wide
+}
+
 run_leases() {
     run test_leases --timeout "$deadline" many
 }
@@ -270,6 +274,10 @@ run_linger() {
 
 run_linger_kernel() {
     run test_linger_kernel
+}
+
+run_linger_lists() {
+    run test_linger_lists
 }
 
 run_room() {
