@@ -105,15 +105,19 @@ cases_linger() {
         packets+=(--mca "coll_mscclpp_${coll}_algorithm" packets)
     done
     [ "$MSCCLPP_TEST_DEVICE" = cuda ] || linger=(--mca coll_mscclpp_linger on)
-    run "linger:wide lists:3" 120 -n 3 "${forced[@]}" "${linger[@]}" "${packets[@]}" \
-        --mca coll_mscclpp_linger_idle 100000 --mca coll_mscclpp_linger_window 1000000 "$bindir/test_linger" wide
+    for n in 2 3 4; do
+        if [ "$MSCCLPP_TEST_DEVICE:$n" = cuda:3 ] || [ "$MSCCLPP_TEST_DEVICE:$n" = cuda:4 ]; then
+            skip "linger:wide lists:$n" "on GPUs several blocks serve lists of 2 ranks alone"
+            continue
+        fi
+        run "linger:wide lists:$n" 120 -n "$n" "${forced[@]}" "${linger[@]}" "${packets[@]}" \
+            --mca coll_mscclpp_linger_idle 100000 --mca coll_mscclpp_linger_window 1000000 "$bindir/test_linger" wide
+    done
     for n in 2 4; do
         run "linger:rings:$n" 120 -n "$n" "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_linger_idle 100000 \
             --mca coll_mscclpp_linger_window 1000000 "$bindir/test_linger" rings
         run "linger:lists:$n" 120 -n "$n" "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_linger_idle 100000 \
             --mca coll_mscclpp_linger_window 1000000 "$bindir/test_linger" lists
-        run "linger:wide lists:$n" 120 -n "$n" "${forced[@]}" "${linger[@]}" "${packets[@]}" \
-            --mca coll_mscclpp_linger_idle 100000 --mca coll_mscclpp_linger_window 1000000 "$bindir/test_linger" wide
         run "linger:waits:$n" 240 -n "$n" "${forced[@]}" "${linger[@]}" "$bindir/test_linger" waits 1000
         run "linger:waits, no idle time:$n" 240 -n "$n" "${forced[@]}" "${linger[@]}" \
             --mca coll_mscclpp_linger_idle 1000000 --mca coll_mscclpp_linger_window 3000 \

@@ -38,6 +38,9 @@
 #define BRIEF_BYTES_MAX 4096u
 #define BRIEF_RANKS_MAX 8u
 
+/* The most ranks whose long lists of blocks lie in the first line of the bell. */
+#define WIDE_LISTS_RANKS_MAX 2
+
 /*
  * A call follows "at once" if it comes within 1 / AT_ONCE_PART of the kernel's idle time. The rest of the idle time is
  * a margin for the way of the completion to the host and of the doorbell back (some 3 us), for exchanges of buffers
@@ -237,8 +240,13 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     if (!runner->linger.is_allowed || bytes > runner->linger.max_bytes) {
         return false;
     }
-    /* A ring brings the lists of blocks by the bell alone. A kernel that no such ring could follow need not linger. */
-    if (mscclpp_bell_has_lists(launch) && !mscclpp_bell_lists_fit(launch)) {
+    /*
+     * A ring brings the lists of blocks by the bell alone, and a kernel that no such ring could follow need not linger.
+     * On GPUs, reading lists in further lines of the bell takes longer than the launch that a ring saves.
+     */
+    if (mscclpp_bell_has_lists(launch) &&
+        !(mscclpp_bell_lists_fit(launch) &&
+          (runner->group->on_twin || args->nranks <= WIDE_LISTS_RANKS_MAX || suits_one_block(runner, launch)))) {
         return false;
     }
     switch (launch->kernel) {
