@@ -194,12 +194,21 @@ MSCCLPP_DEV bool mscclpp_dev_linger_is_varied(uint32_t kernel)
 }
 
 /*
+ * Returns the upper half of the relay's words for the lists of operation `number`. Never 0, which a cleared relay has,
+ * and different for all operations of one kernel (MSCCLPP_DEV_LINGER_PERIOD).
+ */
+MSCCLPP_DEV uint32_t mscclpp_dev_linger_list_flag(uint64_t number)
+{
+    return (uint32_t)number | 1u << 31;
+}
+
+/*
  * Hands the words of long lists on to the other blocks of the kernel, as they came with the bell. Called by all threads
  * of the first block. In a cluster, each word for each block has a thread of its own, if there are enough threads.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_relay_lists(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *block_state)
 {
-    const uint64_t flag = (uint64_t)(uint32_t)(block_state->args.launches + 1) << 32; /* the operation's number */
+    const uint64_t flag = (uint64_t)mscclpp_dev_linger_list_flag(block_state->args.launches + 1) << 32;
     const uint32_t end = MSCCLPP_DEV_BELL_LONG_END(block_state->args.nranks);
     const uint32_t stride = MSCCLPP_DEV_BELL_SIZE - MSCCLPP_DEV_BELL_LIST; /* a constant, for fast divisions */
     const bool is_cluster = mscclpp_dev_cluster_size(ctx) > 1;
@@ -225,14 +234,14 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay_lists(const mscclpp_dev_ctx_t *ctx, ms
 MSCCLPP_DEV uint32_t mscclpp_dev_linger_await_list_word(mscclpp_dev_ctx_t *ctx,
                                                         const mscclpp_dev_linger_block_t *block_state, uint32_t index)
 {
-    const uint32_t number = (uint32_t)(block_state->args.launches + 1);
+    const uint32_t flag = mscclpp_dev_linger_list_flag(block_state->args.launches + 1);
     const bool is_cluster = mscclpp_dev_cluster_size(ctx) > 1;
     uint64_t word;
 
     /* The word may be one of an older operation. */
     while (word = is_cluster ? mscclpp_dev_ld_acquire_cluster_u64(&block_state->relay[index])
                              : mscclpp_dev_ld_acquire_gpu_u64(&block_state->args.state->relay[index]),
-           (uint32_t)(word >> 32) != number) {
+           (uint32_t)(word >> 32) != flag) {
         mscclpp_dev_pause(ctx);
     }
     return (uint32_t)word;

@@ -299,8 +299,8 @@ took=$work/took
 mkdir "$took"
 for runs in barriers scratch put late zerocopy engines unsettled nodes ring packets storms lines schedule chains \
     renewal queue stale overlap outlived user partitions stream linger linger_kernel linger_lists room early apart \
-    apart_engines mapped known fifo ports transport collectives collectives_in_place strided collectives_nodes \
-    collectives_ring collectives_merging collectives_reduce collectives_trees collectives_storm \
+    apart_engines mapped known fifo ports transport collectives collectives_in_place strided unsized pair \
+    collectives_nodes collectives_ring collectives_merging collectives_reduce collectives_trees collectives_storm \
     collectives_rounds collectives_sparse collectives_prefixes collectives_rung collectives_rung_wide \
     collectives_halving; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs

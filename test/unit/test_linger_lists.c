@@ -363,8 +363,11 @@ static void relay_lists(void *context)
     ++pair->relays;
 }
 
-/* The other block takes the lists of two operations. The words of the first one are still in the relay at the second.*/
-static void test_old_words(uint32_t cluster)
+/*
+ * The other block takes the lists of two operations, the first of which is number `first`. The relay is cleared at
+ * first. At the second operation, it still has the words of the first one.
+ */
+static void test_old_words(uint32_t cluster, uint64_t first)
 {
     enum { RANKS = 3 };
     pair_t *pair = calloc(1, sizeof(*pair));
@@ -376,7 +379,7 @@ static void test_old_words(uint32_t cluster)
     ctx.progress_context = pair;
     for (uint32_t operation = 1; operation <= 2; ++operation) {
         for (int block = 0; block < 2; ++block) {
-            pair->blocks[block].args.launches = 5 * operation;
+            pair->blocks[block].args.launches = first - 1 + UINT64_C(5) * (operation - 1);
             pair->blocks[block].args.nranks = RANKS;
             pair->blocks[block].args.state = &pair->state;
             pair->blocks[block].words[MSCCLPP_DEV_BELL_CODE] = MSCCLPP_DEV_BELL_LONG_LISTS;
@@ -410,7 +413,9 @@ int main(void)
         test_wide_blocks(count, (uint32_t)count % 5, false);
         test_wide_blocks(count, (uint32_t)count % 3, true);
     }
-    test_old_words(1);
-    test_old_words(2);
+    for (uint32_t cluster = 1; cluster <= 2; ++cluster) {
+        test_old_words(cluster, 6);
+        test_old_words(cluster, UINT64_C(1) << 32); /* its low half is that of a cleared word */
+    }
     return unit_end();
 }

@@ -17,7 +17,8 @@ _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings h
 #define DIRECT_BLOCKS 64u
 #define TILE_BLOCKS 32u
 
-/* The smallest slot of the put area that is used, in units. Smaller pieces are not worth the signals. */
+/* The smallest slot of the put area, in units, for which thresholds choose puts. Smaller pieces are not worth the
+ * signals. */
 #define SLOT_UNITS_MIN 8u
 
 /* The assumed size of a rank's block of data, in bytes, for grids of calls whose sizes not all ranks know. */
@@ -159,13 +160,13 @@ static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_by
 
 /*
  * Chooses the grid of the kernel by puts, which serves blocks of any size. Each block of the grid has its own slots in
- * the put area. Returns false if the slots are smaller than SLOT_UNITS_MIN.
+ * the put area. Returns false if the put area has no room for a unit in each slot.
  */
 static bool shape_puts(const mscclpp_select_input_t *input, uint64_t block_bytes, mscclpp_coll_choice_t *choice)
 {
     mscclpp_choice_t grid;
 
-    if (MSCCLPP_DEV_PUT_CAPACITY(input->layout->put_size, input->nranks) < SLOT_UNITS_MIN ||
+    if (MSCCLPP_DEV_PUT_CAPACITY(input->layout->put_size, input->nranks) == 0 ||
         !mscclpp_algo_grid(input, units_of(block_bytes), input->on_twin ? TWIN_TILE_BLOCKS : MSCCLPP_DEV_PUT_BLOCKS, 0,
                            false, &grid)) {
         return false;
@@ -246,6 +247,13 @@ static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t col
                : MSCCLPP_COLL_AUTO;
 }
 
+/* Returns true if the thresholds choose puts for some sizes, and the scratch has room for good pieces. */
+static bool suits_puts(const mscclpp_select_input_t *input)
+{
+    return find_thresholds(input)->puts &&
+           MSCCLPP_DEV_PUT_CAPACITY(input->layout->put_size, input->nranks) >= SLOT_UNITS_MIN;
+}
+
 /*
  * Returns the algorithm of the thresholds for a call on one node in which a rank sends `sent_bytes` bytes, or receives
  * them. `may_map` says that kernels may use the peers' buffers, and `swaps` that they exchange blocks in place.
@@ -258,7 +266,7 @@ static mscclpp_coll_algo_t find_by_thresholds(const mscclpp_select_input_t *inpu
     if (sent_bytes <= (combines ? thresholds->combined_packets_max : thresholds->packets_max)) {
         return MSCCLPP_COLL_BY_PACKETS;
     }
-    if (combines && thresholds->puts && !(input->queued && may_map && sent_bytes > QUEUED_PUTS_MAX)) {
+    if (combines && suits_puts(input) && !(input->queued && may_map && sent_bytes > QUEUED_PUTS_MAX)) {
         return MSCCLPP_COLL_BY_PUTS;
     }
     return sent_bytes >= thresholds->engine_min && !swaps ? MSCCLPP_COLL_BY_ENGINES : MSCCLPP_COLL_BY_ZEROCOPY;
@@ -291,7 +299,7 @@ static mscclpp_status_t select_within(const mscclpp_select_input_t *input, msccl
         algo = MSCCLPP_COLL_BY_ZEROCOPY;
     }
     /* Without mapped buffers the data go through the scratch. */
-    if (algo != MSCCLPP_COLL_BY_SCRATCH && !may_map && find_thresholds(input)->puts) {
+    if (algo != MSCCLPP_COLL_BY_SCRATCH && !may_map && suits_puts(input)) {
         algo = MSCCLPP_COLL_BY_PUTS;
     }
     if (algo == MSCCLPP_COLL_BY_PUTS) {

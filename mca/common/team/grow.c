@@ -92,8 +92,12 @@ void mscclpp_team_note_nodes(mscclpp_team_t *team)
 void mscclpp_team_note_choices(mscclpp_team_t *team)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
-    const bool is_forced = protocol->algorithm >= 0 && protocol->algorithm == mscclpp_algo_find("oneshot_put");
+    bool is_forced = protocol->algorithm >= 0 && protocol->algorithm == mscclpp_algo_find("oneshot_put");
+    int coll;
 
+    for (coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
+        is_forced = is_forced || protocol->coll_algorithm[coll] == MSCCLPP_COLL_BY_PUTS;
+    }
     team->lacks_puts = team->full_size != 0 && !spans_nodes(team) &&
                        (is_forced || protocol->put_max != 0 || protocol->rules.count != 0) &&
                        MSCCLPP_DEV_PUT_CAPACITY(team->runner.layout.put_size, team->group.size) == 0;

@@ -50,7 +50,8 @@ plant linger-lists-half linger_lists "$linger" "$launcher" \
     's/lacks_short = \*words_end < short_end/lacks_short = false/'
 plant linger-lists-rest linger_lists "$linger" "$launcher" 's/ \|\| \(wants_long && lacks_rest\)//'
 plant linger-lists-stale linger_lists "$serve" "$lists" \
-    's/\(uint32_t\)\(word >> 32\) != number\)/(uint32_t)(word >> 32) == 0)/'
+    's/\(uint32_t\)\(word >> 32\) != flag\)/(uint32_t)(word >> 32) == 0)/'
+plant linger-lists-cleared linger_lists "$serve" "$lists" 's/\(uint32_t\)number \| 1u << 31/(uint32_t)number/'
 plant linger-lists-kept linger_lists "$linger" "$launcher" \
     '/MSCCLPP_DEV void mscclpp_dev_linger_leave/,/^}/s/i < MSCCLPP_DEV_BELL_SIZE/i < MSCCLPP_DEV_RELAY_WORDS/'
 colls=device/kern/linger_brief_coll.h
