@@ -88,6 +88,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, u
  */
 #define MSCCLPP_DEV_COLL_BATCH 8
 
+/* The same for units of addresses that are no multiples of a unit, which take several loads each. */
+#define MSCCLPP_DEV_COLL_BATCH_UNALIGNED 4
+
 /*
  * The number of whole units of each operand that a thread loads before it combines them, if it looks up types at run
  * time, which takes registers. Otherwise it is half of MSCCLPP_DEV_COLL_BATCH, as the thread holds two operands at
@@ -102,13 +105,15 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_target(uint32_t count, uint32_t first_targ
 }
 
 /*
- * Copies whole, aligned units as mscclpp_dev_coll_copy_units does, `batch` at a time, a constant. Begins with unit
- * `unit`. Returns the thread's first unit that is left, because it has less than a batch.
+ * Copies whole units as mscclpp_dev_coll_copy_units does, `batch` at a time, a constant. Begins with unit `unit`.
+ * `is_aligned` is a constant; false always works. Returns the thread's first unit that is left, because it has less
+ * than a batch.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_copy_batches(char *const *to, uint32_t count, uint32_t first_target,
-                                                   const char *from, int batch, uint64_t whole_units, uint64_t unit,
-                                                   uint64_t step)
+                                                   const char *from, int batch, uint64_t bytes, bool is_aligned,
+                                                   uint64_t unit, uint64_t step)
 {
+    const uint64_t whole_units = bytes / MSCCLPP_DEV_UNIT;
     mscclpp_dev_vec_t values[MSCCLPP_DEV_COLL_BATCH];
     uint32_t i;
     int j;
@@ -116,14 +121,23 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_copy_batches(char *const *to, uint32_t cou
     for (; unit + (uint64_t)(batch - 1) * step < whole_units; unit += (uint64_t)batch * step) {
         MSCCLPP_DEV_UNROLL
         for (j = 0; j < batch; ++j) {
-            values[j] = mscclpp_dev_ld_vec(from + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
+            const uint64_t index = unit + (uint64_t)j * step;
+
+            values[j] = is_aligned ? mscclpp_dev_ld_vec(from + index * MSCCLPP_DEV_UNIT)
+                                   : mscclpp_dev_ld_unit(from, index, bytes);
         }
         for (i = 0; i < count; ++i) {
             char *target = to[mscclpp_dev_coll_target(count, first_target, i)];
 
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < batch; ++j) {
-                mscclpp_dev_st_vec(target + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT, values[j]);
+                const uint64_t index = unit + (uint64_t)j * step;
+
+                if (is_aligned) {
+                    mscclpp_dev_st_vec(target + index * MSCCLPP_DEV_UNIT, values[j]);
+                } else {
+                    mscclpp_dev_st_unit(target, index, bytes, values[j], MSCCLPP_DEV_WHOLE_UNIT);
+                }
             }
         }
     }
@@ -133,18 +147,23 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_copy_batches(char *const *to, uint32_t cou
 /*
  * Copies units `unit`, `unit` + `step` and so on of a block of `bytes` bytes to each of `count` places. Begins with
  * place `first_target`, which differs from rank to rank, so that not all ranks store to one place at the same time.
- * `is_aligned`: all addresses are multiples of MSCCLPP_DEV_UNIT; whole units are then moved in batches.
+ * `is_aligned`: all addresses are multiples of MSCCLPP_DEV_UNIT.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_copy_units(char *const *to, uint32_t count, uint32_t first_target, const char *from,
                                              uint64_t bytes, bool is_aligned, uint64_t unit, uint64_t step)
 {
-    const uint64_t whole_units = is_aligned ? bytes / MSCCLPP_DEV_UNIT : 0, units = mscclpp_dev_units(bytes);
+    const uint64_t units = mscclpp_dev_units(bytes);
     uint32_t i;
 
-    unit =
-        mscclpp_dev_coll_copy_batches(to, count, first_target, from, MSCCLPP_DEV_COLL_BATCH, whole_units, unit, step);
-    unit = mscclpp_dev_coll_copy_batches(to, count, first_target, from, MSCCLPP_DEV_COLL_BATCH / 4, whole_units, unit,
-                                         step);
+    if (is_aligned) {
+        unit = mscclpp_dev_coll_copy_batches(to, count, first_target, from, MSCCLPP_DEV_COLL_BATCH, bytes, true, unit,
+                                             step);
+        unit = mscclpp_dev_coll_copy_batches(to, count, first_target, from, MSCCLPP_DEV_COLL_BATCH / 4, bytes, true,
+                                             unit, step);
+    } else {
+        unit = mscclpp_dev_coll_copy_batches(to, count, first_target, from, MSCCLPP_DEV_COLL_BATCH_UNALIGNED, bytes,
+                                             false, unit, step);
+    }
     for (; unit < units; unit += step) {
         const mscclpp_dev_vec_t value = mscclpp_dev_ld_unit(from, unit, bytes);
 

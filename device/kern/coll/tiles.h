@@ -186,8 +186,44 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_batches(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Combines whole units of two operands, as mscclpp_dev_coll_take_combined does, with the loads of both operands under
- * way at once. Returns this thread's first unit that is left. `hot`, a constant, says that `dtype` and `op` are, too.
+ * Combines units of two operands of any alignment in batches, as mscclpp_dev_coll_take_combined does. Begins with unit
+ * `unit`. Returns this thread's first unit that is left. `hot`, a constant, says that `dtype` and `op` are, too.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_unaligned(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
+                                                     const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
+                                                     bool hot, int dtype, int op, uint64_t unit)
+{
+    char *to = (char *)turn->coll->common.out + part.offset;
+    const char *from[2] = {mscclpp_dev_coll_operand(ctx, turn, own_block, 0),
+                           mscclpp_dev_coll_operand(ctx, turn, own_block, 1)};
+    const uint64_t whole_units = part.bytes / MSCCLPP_DEV_UNIT, step = ctx->nthreads;
+    mscclpp_dev_vec_t values[2][MSCCLPP_DEV_COLL_BATCH_UNALIGNED];
+    mscclpp_dev_acc_t acc;
+    int rank, j;
+
+    for (; unit + (MSCCLPP_DEV_COLL_BATCH_UNALIGNED - 1) * step < whole_units;
+         unit += MSCCLPP_DEV_COLL_BATCH_UNALIGNED * step) {
+        MSCCLPP_DEV_UNROLL
+        for (rank = 0; rank < 2; ++rank) {
+            MSCCLPP_DEV_UNROLL
+            for (j = 0; j < MSCCLPP_DEV_COLL_BATCH_UNALIGNED; ++j) {
+                values[rank][j] = mscclpp_dev_ld_unit(from[rank], unit + (uint64_t)j * step, part.bytes);
+            }
+        }
+        MSCCLPP_DEV_UNROLL
+        for (j = 0; j < MSCCLPP_DEV_COLL_BATCH_UNALIGNED; ++j) {
+            mscclpp_dev_acc_set(&acc, dtype, values[0][j]);
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, values[1][j]);
+            mscclpp_dev_st_unit(to, unit + (uint64_t)j * step, part.bytes, mscclpp_dev_acc_get(&acc, dtype),
+                                mscclpp_dev_unit_mask(dtype));
+        }
+    }
+    return unit;
+}
+
+/*
+ * Combines units of two operands, as mscclpp_dev_coll_take_combined does, with the loads of both operands under way at
+ * once. Returns this thread's first unit that is left. `hot`, a constant, says that `dtype` and `op` are, too.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_pairs(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                  const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
@@ -207,7 +243,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_pairs(const mscclpp_dev_ctx_t *ctx, c
     unit = mscclpp_dev_put_combine_batches(ctx, from, to, 2, MSCCLPP_DEV_PUT_OPERANDS / 4, hot, dtype, op, unit,
                                            whole_units);
     unit = mscclpp_dev_put_combine_batches(ctx, from, to, 2, 1, hot, dtype, op, unit, whole_units);
-    return unit + ctx->tid;
+    return mscclpp_dev_coll_take_unaligned(ctx, turn, own_block, part, hot, dtype, op, (uint64_t)unit + ctx->tid);
 }
 
 /*
