@@ -32,9 +32,10 @@
  * up to 4. Otherwise there are further lines. The kernel looks at them only if the last operation that it has heard of
  * had such lists. So other calls do not pay for them, and a call with such lists after another one takes a second look.
  *
- * Only long lists are relayed. The relay has their words at the same index as the bell, and they carry the operation's
- * number as in the bell. The first block writes them after the other words, and only for such operations. So a word of
- * an older operation may still be there, and the other blocks wait until each word carries the number.
+ * Only long lists are relayed. The relay has their words at the same index as the bell. Their high half is the low half
+ * of the operation's number with its highest bit set, so that it is never that of a cleared word. The first block
+ * writes them after the other words, and only for such operations. So a word of an older operation may still be there,
+ * and the other blocks wait until each word has the operation's high half.
  *
  * The lists of the kernel's first operation are in the mailbox. The host writes them before the launch, and each block
  * reads them there.

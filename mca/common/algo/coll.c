@@ -273,9 +273,10 @@ static mscclpp_coll_algo_t find_by_thresholds(const mscclpp_select_input_t *inpu
 }
 
 /*
- * Chooses the algorithm of a call on one node: `algo`, or that of the thresholds if it is MSCCLPP_COLL_AUTO. If packets
- * or engines cannot serve the call, zero-copy does, or tiles where buffers cannot be mapped. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, with *choice_p unchanged, if the scratch is too small for tiles.
+ * Chooses the algorithm of a call on one node: `algo`, or that of the thresholds if it is MSCCLPP_COLL_AUTO. If
+ * packets, puts or engines cannot serve the call, zero-copy does. Where buffers cannot be mapped, puts do between 2
+ * GPUs, and tiles otherwise. Returns MSCCLPP_ERR_NOT_SUPPORTED, with *choice_p unchanged, if the scratch is too small
+ * for tiles.
  */
 static mscclpp_status_t select_within(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                       bool varied, bool mapped, int algo, mscclpp_coll_choice_t *choice_p)
