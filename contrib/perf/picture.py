@@ -390,7 +390,7 @@ def draw(output, paths):
 
     # With ids from a fixed salt, no date, and text as text, the same data give the same file, and a small one.
     pyplot.rcParams.update({"svg.hashsalt": "mscclpp", "svg.fonttype": "none", "font.size": 10,
-                            "font.family": "sans-serif"})
+                            "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"]})
     figure = drawer(pyplot, paths)
     figure.tight_layout()
     metadata = None
