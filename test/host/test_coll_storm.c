@@ -235,7 +235,7 @@ static void run_storm_on(rank_t *rank)
             __atomic_fetch_add(&storm_in_windows, 1, __ATOMIC_RELAXED);
         }
     }
-    __atomic_fetch_add(&storm_rings, storm.end.team != NULL ? mscclpp_linger_served(&storm.end.team->runner) : 0,
+    __atomic_fetch_add(&storm_rings, storm.end.team != NULL ? mscclpp_linger_count_served(&storm.end.team->runner) : 0,
                        __ATOMIC_RELAXED);
     coll_end_close(&storm.end);
     munmap(in, STORM_BEYOND + bytes);

@@ -35,8 +35,11 @@ uint32_t mscclpp_bell_coll(const mscclpp_dev_launch_t *launch)
                                         mscclpp_bell_has_lists(launch) ? 0 : coll->stride - coll->common.bytes);
 }
 
-/* Returns block `i` of the call's two lists: the blocks to send come first, and the blocks to receive follow. */
-static const mscclpp_dev_block_t *block_of(const mscclpp_dev_blocks_args_t *blocks, uint32_t i)
+/*
+ * Returns block `i` of the call's two lists, counted from 0 over both: first the blocks to send, then the blocks to
+ * receive.
+ */
+static const mscclpp_dev_block_t *get_block(const mscclpp_dev_blocks_args_t *blocks, uint32_t i)
 {
     const uint32_t nranks = blocks->coll.common.nranks;
 
@@ -50,19 +53,21 @@ void mscclpp_bell_write_lists(mscclpp_dev_mailbox_t *mailbox, const mscclpp_dev_
     uint32_t i;
 
     for (i = 0; i < 2 * blocks->coll.common.nranks; ++i) {
-        __atomic_store_n(&mailbox->lists[2 * i], block_of(blocks, i)->offset, __ATOMIC_RELAXED);
-        __atomic_store_n(&mailbox->lists[2 * i + 1], block_of(blocks, i)->bytes, __ATOMIC_RELAXED);
+        __atomic_store_n(&mailbox->lists[2 * i], get_block(blocks, i)->offset, __ATOMIC_RELAXED);
+        __atomic_store_n(&mailbox->lists[2 * i + 1], get_block(blocks, i)->bytes, __ATOMIC_RELAXED);
     }
 }
 
-/* Returns true if no block of the call's lists has a larger offset or size. The offset of an empty block counts as 0.
+/*
+ * Returns true if no block of the call's lists has a larger offset than `max_offset` or more than `max_bytes` bytes.
+ * The offset of an empty block does not count.
  */
 static bool are_within(const mscclpp_dev_blocks_args_t *blocks, uint64_t max_offset, uint64_t max_bytes)
 {
     uint32_t i;
 
     for (i = 0; i < 2 * blocks->coll.common.nranks; ++i) {
-        const mscclpp_dev_block_t *block = block_of(blocks, i);
+        const mscclpp_dev_block_t *block = get_block(blocks, i);
 
         if (block->bytes != 0 && (block->offset > max_offset || block->bytes > max_bytes)) {
             return false;
@@ -78,14 +83,15 @@ bool mscclpp_bell_lists_fit(const mscclpp_dev_launch_t *launch)
     return blocks->coll.common.nranks <= MSCCLPP_DEV_LINGER_PEERS && are_within(blocks, UINT32_MAX, UINT32_MAX);
 }
 
+/* Stores one word of the doorbell: the operation's number in the upper half (`flag`), and the payload in the lower. */
 static void ring_word(mscclpp_dev_mailbox_t *mailbox, uint64_t flag, uint32_t index, uint64_t payload)
 {
     __atomic_store_n(&mailbox->bell[index], flag | payload, __ATOMIC_RELEASE);
 }
 
 /*
- * Writes the call's lists of blocks into the bell, short ones if the operation is for `nblocks` == 1 and they fit.
- * Returns the flag of the word CODE that tells which.
+ * Writes the call's lists of blocks into the doorbell. The lists are short if one block serves the operation
+ * (`nblocks`) and all offsets and sizes fit. Returns the flag of the word CODE for short or for long lists.
  */
 static uint32_t ring_lists(mscclpp_dev_mailbox_t *mailbox, uint64_t flag, const mscclpp_dev_blocks_args_t *blocks,
                            uint32_t nblocks)
@@ -94,7 +100,7 @@ static uint32_t ring_lists(mscclpp_dev_mailbox_t *mailbox, uint64_t flag, const 
     uint32_t i;
 
     for (i = 0; i < 2 * blocks->coll.common.nranks; ++i) {
-        const mscclpp_dev_block_t *block = block_of(blocks, i);
+        const mscclpp_dev_block_t *block = get_block(blocks, i);
         const uint64_t offset = block->bytes != 0 ? block->offset : 0;
 
         if (are_short) {

@@ -26,8 +26,8 @@ static inline bool mscclpp_bell_is_coll(const mscclpp_dev_launch_t *launch)
 }
 
 /*
- * Returns the doorbell's word BYTES: the size of the message, of each block, or of the largest block, at least of those
- * on this rank.
+ * Returns the doorbell's word BYTES: the size of the message, of each block, or, if blocks differ in size, of the
+ * largest block of this rank or of all ranks.
  */
 static inline uint64_t mscclpp_bell_bytes(const mscclpp_dev_launch_t *launch)
 {
@@ -36,15 +36,15 @@ static inline uint64_t mscclpp_bell_bytes(const mscclpp_dev_launch_t *launch)
 }
 
 /*
- * Returns the doorbell's word COLL: pattern, root, in place and padding. For a plan, the word has only the padding. For
- * an all-reduce, the word is 0. With lists of blocks, the padding is 0, because the lists contain the offset of each
- * block.
+ * Returns the doorbell's word COLL, which has the pattern, the root, whether the call is in place, and the padding. For
+ * a plan, the word has only the padding. For an all-reduce, the word is 0. With lists of blocks, the padding is 0,
+ * because the lists contain the offset of each block.
  */
 uint32_t mscclpp_bell_coll(const mscclpp_dev_launch_t *launch);
 
 /*
- * Returns true if the doorbell has room for the operation's lists of blocks: the ranks are few enough, and each offset
- * and size has at most 32 bits. Called only if mscclpp_bell_has_lists.
+ * Returns true if the doorbell has room for the operation's lists of blocks: there are at most MSCCLPP_DEV_LINGER_PEERS
+ * ranks, and each offset and size has at most 32 bits. Called only if mscclpp_bell_has_lists.
  */
 bool mscclpp_bell_lists_fit(const mscclpp_dev_launch_t *launch);
 
@@ -58,14 +58,14 @@ void mscclpp_bell_write_lists(mscclpp_dev_mailbox_t *mailbox, const mscclpp_dev_
 /*
  * Clears the doorbell before the launch of a kernel whose first operation is number `number`. Words left from 2^32
  * operations ago could otherwise be taken for those of a later operation. Clears all words of the lists, because not
- * every ring writes them. Of the words that every ring writes, it clears one, because a kernel waits for all of them.
+ * every ring writes them. Clears only one of the words that every ring writes, because a kernel waits for all of those.
  */
 void mscclpp_bell_clear(mscclpp_dev_mailbox_t *mailbox, uint64_t number);
 
 /*
  * Rings for operation `number`. The polling kernel takes the operation once all words of the doorbell contain this
- * number. `code` is the word CODE without the flag of lists, which is added if the operation has lists. These must fit:
- * see mscclpp_bell_lists_fit.
+ * number. `code` is the word CODE without the flags of lists; the function adds the flag if the operation has lists.
+ * The lists must fit (mscclpp_bell_lists_fit).
  */
 void mscclpp_bell_ring(mscclpp_dev_mailbox_t *mailbox, uint64_t number, const mscclpp_dev_launch_t *launch,
                        uint32_t code);

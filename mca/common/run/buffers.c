@@ -9,8 +9,9 @@
 #include "mca/common/run/runner.h"
 
 /*
- * Writes the handles of this rank's buffers on its line of the board. If `is_willing` is false, exports nothing, and so
- * no rank maps any buffer in this exchange.
+ * Writes the handles of this rank's buffers on its line of the board; NULL: no peer uses the buffer. If `is_willing` is
+ * false, or a buffer cannot be exported, marks the line as not exportable, and no rank maps any buffer in this
+ * exchange.
  */
 static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *own_buffers, const void *in, void *out,
                        bool is_willing)
@@ -54,9 +55,32 @@ static void drop_mappings(mscclpp_mapping_t **mappings, int count)
 }
 
 /*
- * Maps the buffers of all peers. Returns false if any rank's buffers cannot be exported, because then no rank maps
- * anything, or if a peer's buffer cannot be mapped here. The caller has to give back the *count_p mappings in
- * `mappings` in any case. The reason is not returned, because the ranks then use another algorithm.
+ * Maps the buffers that a peer shares, as mscclpp_runner_map_buffer does, and sets *in_p and *out_p for them. Returns
+ * the first error; mappings made before the error stay in `mappings`.
+ */
+static mscclpp_status_t map_peer(const mscclpp_runner_t *runner, const mscclpp_board_buffers_t *peer,
+                                 mscclpp_mapping_t **mappings, int *count_p, const char **in_p, char **out_p)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    char *in_address;
+
+    if (peer->has_out != 0) {
+        status = mscclpp_runner_map_buffer(runner, &peer->out, mappings, count_p, out_p);
+    }
+    if (status == MSCCLPP_OK && peer->in_place != 0) {
+        *in_p = *out_p;
+    } else if (status == MSCCLPP_OK && peer->has_in != 0) {
+        status = mscclpp_runner_map_buffer(runner, &peer->in, mappings, count_p, &in_address);
+        *in_p = status == MSCCLPP_OK ? in_address : NULL;
+    }
+    return status;
+}
+
+/*
+ * Maps the buffers of all peers, and fills in `peer_in` and `peer_out` by rank. Returns false if a peer's buffer cannot
+ * be mapped here, or if the buffers of any rank cannot be exported. In the second case nothing is mapped. In any case
+ * the caller has to give back the *count_p mappings in `mappings`. Does not return the reason, because the ranks then
+ * use another algorithm, whatever the reason is.
  */
 static bool map_all(mscclpp_runner_t *runner, const void *in, void *out, mscclpp_mapping_t **mappings, int *count_p,
                     const char **peer_in, char **peer_out)
@@ -71,21 +95,12 @@ static bool map_all(mscclpp_runner_t *runner, const void *in, void *out, mscclpp
     }
     for (rank = 0; rank < runner->group->size && status == MSCCLPP_OK; ++rank) {
         const mscclpp_board_buffers_t *rank_buffers = mscclpp_group_exchanged(runner->group, rank);
-        char *in_address = in == out ? out : (char *)(uintptr_t)in;
 
         if (rank == runner->group->rank) {
-            peer_in[rank] = in_address;
+            peer_in[rank] = in;
             peer_out[rank] = out;
-            continue;
-        }
-        if (rank_buffers->has_out != 0) {
-            status = mscclpp_runner_map_buffer(runner, &rank_buffers->out, mappings, count_p, &peer_out[rank]);
-        }
-        if (status == MSCCLPP_OK && rank_buffers->in_place != 0) {
-            peer_in[rank] = peer_out[rank];
-        } else if (status == MSCCLPP_OK && rank_buffers->has_in != 0) {
-            status = mscclpp_runner_map_buffer(runner, &rank_buffers->in, mappings, count_p, &in_address);
-            peer_in[rank] = in_address;
+        } else {
+            status = map_peer(runner, rank_buffers, mappings, count_p, &peer_in[rank], &peer_out[rank]);
         }
     }
     return status == MSCCLPP_OK;
@@ -169,10 +184,23 @@ void mscclpp_runner_report_gave_up(const mscclpp_runner_t *runner)
                  runner->group->oob.label, mscclpp_group_exchange_patience(runner->group));
 }
 
-/* Returns the list of places that a rank publishes in the current exchange, with one place for each peer. */
-static mscclpp_dev_runs_t *places_of(const mscclpp_group_t *group, int rank)
+/*
+ * Returns the list that a rank publishes in the current exchange: for each rank, the place of its block in the output
+ * of the rank that publishes.
+ */
+static mscclpp_dev_runs_t *get_places(const mscclpp_group_t *group, int rank)
 {
     return mscclpp_board_places(group->board, group->size, group->exchanges, rank);
+}
+
+/* Stores the places of this rank's block in all ranks' outputs, which the ranks have published, in mapped->place. */
+static void read_places(const mscclpp_group_t *group, mscclpp_mapped_t *mapped)
+{
+    int rank;
+
+    for (rank = 0; rank < group->size; ++rank) {
+        mapped->place[rank] = get_places(group, rank)[group->rank];
+    }
 }
 
 /* Adds the buffers to the runner's list. The list and the caller then use them. */
@@ -188,7 +216,7 @@ static void add_mapped(mscclpp_runner_t *runner, mscclpp_mapped_t *mapped, const
 
 /*
  * Waits only until a deadline, because the other ranks may capture no such call. Without memory for the result, this
- * rank still takes part in the exchange, because the others wait for it.
+ * rank still takes part in the exchange, because the other ranks wait for it.
  */
 mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                             const mscclpp_dev_runs_t *places, bool is_willing,
@@ -198,22 +226,22 @@ mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void
     mscclpp_mapped_t *mapped = calloc(1, sizeof(*mapped));
     bool have_all_met = false, have_all_mapped = false, has_mapped_all = false;
     mscclpp_status_t status;
-    int rank;
 
     *mapped_p = NULL;
     fill_entry(runner, mscclpp_group_begin_exchange(runner->group), in, out, is_willing && mapped != NULL);
     if (places != NULL) {
-        memcpy(places_of(runner->group, runner->group->rank), places, (size_t)runner->group->size * sizeof(*places));
+        memcpy(get_places(runner->group, runner->group->rank), places, (size_t)runner->group->size * sizeof(*places));
     }
     status =
         mscclpp_group_meet_exchange_by_deadline(runner->group, "exchange of buffers", bytes, deadline, &have_all_met);
     if (status == MSCCLPP_OK && have_all_met) {
-        /* Ranks may capture different calls. That need not be an error, because each call may be repeated in its turn.
+        /*
+         * Ranks may capture different calls. This need not be an error, because each graph may be replayed in its turn.
          */
         has_mapped_all = mapped != NULL && mscclpp_group_all_pass_args(runner->group, runner->group->call_args) &&
                          map_all(runner, in, out, mapped->mappings, &mapped->count, mapped->peer_in, mapped->peer_out);
-        for (rank = 0; rank < runner->group->size && has_mapped_all && places != NULL; ++rank) {
-            mapped->place[rank] = places_of(runner->group, rank)[runner->group->rank];
+        if (has_mapped_all && places != NULL) {
+            read_places(runner->group, mapped);
         }
         status = mscclpp_group_end_exchange_by_deadline(runner->group, "vote on mapped buffers", bytes, deadline,
                                                         has_mapped_all, &have_all_mapped);
@@ -241,9 +269,9 @@ void mscclpp_mapped_drop(mscclpp_mapped_t *mapped)
 }
 
 /*
- * Closes the mappings of queued operations that only the runner's list still uses, unless kernels may still run. In a
- * broken team, it is not known which kernels have ended, so the mappings stay until the end of the team. With `all`,
- * closes all of them.
+ * Gives back the buffers of queued operations that only the runner's list still uses, unless kernels may still run. A
+ * broken team does not know which kernels have ended, so its mappings stay until the end of the team. With `all`, gives
+ * back all buffers.
  */
 static void release_mapped(mscclpp_runner_t *runner, bool all)
 {
@@ -263,9 +291,9 @@ static void release_mapped(mscclpp_runner_t *runner, bool all)
 
 /*
  * Returns the number of the last launch that is known to have ended on all blocks. Block 0 reports the last operation
- * that it has ended. Other blocks may still be working on that one, but they have ended the one before it.
+ * that it has ended. Other blocks may still work on this operation, but they have ended the previous one.
  */
-static uint64_t last_ended_launch(const mscclpp_runner_t *runner)
+static uint64_t find_last_ended(const mscclpp_runner_t *runner)
 {
     const uint64_t ended_by_first = mscclpp_mailbox_ended_by(runner->mailbox, 0);
 
@@ -286,7 +314,7 @@ void mscclpp_runner_release_mappings(mscclpp_runner_t *runner, bool all)
     if (runner->hold_count == 0) {
         return;
     }
-    last_ended = last_ended_launch(runner);
+    last_ended = find_last_ended(runner);
     for (i = 0; i < runner->hold_count; ++i) {
         if (all || runner->holds[i].launch <= last_ended) {
             mscclpp_mapping_put(runner->holds[i].mapping);

@@ -1,13 +1,13 @@
 /*
- * Early kernels: kernels that start before a host waits for them. A process has at most one of them in progress
- * (mca/common/group/admission.h). It must be able to run beside the kernel of a call that the host waits for, and
- * beside queued kernels.
+ * Early kernels: kernels that start before a host waits for them. A process has at most one early kernel in progress
+ * (mca/common/group/admission.h). That kernel must be able to run beside the kernel of a call that the host waits for,
+ * and beside queued kernels.
  */
 #include "mca/common/run/runner.h"
 
 /*
  * An early kernel gets 1 / EARLY_PART of the blocks that can run at once. A call that the host waits for takes half of
- * them.
+ * those blocks.
  */
 #define EARLY_PART 4u
 

@@ -10,8 +10,8 @@
 #include "mca/common/run/runner.h"
 
 /*
- * After an exchange whose buffers could not be mapped, some early calls do not try to map theirs: one call after the
- * first failure. Each further failure doubles their number, at most this many times.
+ * After an exchange whose buffers could not be mapped, the next early calls do not try to map theirs: one call after
+ * the first failure, and twice as many after each further failure. The number doubles at most this many times.
  */
 #define DOUBLINGS_MAX 8u
 
@@ -31,7 +31,9 @@ struct mscclpp_known {
     buffers_t ranks[];
 };
 
-/* Returns true if the allocation with number `id` still contains the address. A buffer that is not shared is NULL. */
+/*
+ * Returns true if the allocation with number `id` still contains the address, or if the rank shares no buffer (NULL).
+ */
 static bool is_still_allocated(const mscclpp_runner_t *runner, const void *address, uint64_t id)
 {
     return address == NULL || (id != 0 && runner->gpu->identify(address) == id);
@@ -39,7 +41,7 @@ static bool is_still_allocated(const mscclpp_runner_t *runner, const void *addre
 
 /*
  * Returns the exchange in which this rank has passed these buffers. NULL: there is none, or a buffer has been freed
- * since. The address of a freed buffer may be in use again, for memory that peers have not mapped.
+ * since. A freed buffer's address may belong to new memory by now, which peers have not mapped.
  */
 static const mscclpp_known_t *find_known(const mscclpp_runner_t *runner, const void *in, const void *out)
 {
@@ -58,7 +60,10 @@ static const mscclpp_known_t *find_known(const mscclpp_runner_t *runner, const v
     return NULL;
 }
 
-/* Appends a mapping that is still open to `mappings`. Returns false, with nothing appended, if it has been closed. */
+/*
+ * Appends the mapping of a peer's buffer to `mappings` if the mapping is still open, and sets *address_p. Returns
+ * false, with nothing changed, if the mapping has been closed.
+ */
 static bool append_open_mapping(const mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle,
                                 mscclpp_mapping_t **mappings, int *count_p, char **address_p)
 {
@@ -73,8 +78,25 @@ static bool append_open_mapping(const mscclpp_runner_t *runner, const mscclpp_gp
 }
 
 /*
+ * Appends the mappings of one peer's buffers to `mappings`, as append_open_mapping does, and sets the addresses.
+ * Returns false if any of them has been closed.
+ */
+static bool append_open_peer(const mscclpp_runner_t *runner, const buffers_t *peer, mscclpp_mapping_t **mappings,
+                             int *count_p, char **in_p, char **out_p)
+{
+    if (peer->has_out && !append_open_mapping(runner, &peer->out, mappings, count_p, out_p)) {
+        return false;
+    }
+    if (peer->in_place) {
+        *in_p = *out_p;
+        return true;
+    }
+    return !peer->has_in || append_open_mapping(runner, &peer->in, mappings, count_p, in_p);
+}
+
+/*
  * Appends the mappings of all peers' buffers to `mappings`, and fills in `buffers`. Returns false if any of the
- * mappings has been closed. In both cases the caller has to give back the *count_p mappings.
+ * mappings has been closed. In either case the caller has to give back the *count_p mappings in `mappings`.
  */
 static bool append_open_mappings(const mscclpp_runner_t *runner, const mscclpp_known_t *known,
                                  mscclpp_mapping_t **mappings, int *count_p, mscclpp_known_buffers_t *buffers)
@@ -90,11 +112,8 @@ static bool append_open_mappings(const mscclpp_runner_t *runner, const mscclpp_k
             buffers->in[rank] = known->in;
             buffers->out[rank] = known->out;
         } else {
-            are_all_open =
-                (!rank_buffers->has_out || append_open_mapping(runner, &rank_buffers->out, mappings, count_p, &out)) &&
-                (!rank_buffers->has_in || rank_buffers->in_place ||
-                 append_open_mapping(runner, &rank_buffers->in, mappings, count_p, &in));
-            buffers->in[rank] = rank_buffers->in_place ? out : in;
+            are_all_open = append_open_peer(runner, rank_buffers, mappings, count_p, &in, &out);
+            buffers->in[rank] = in;
             buffers->out[rank] = out;
         }
         buffers->place[rank] = rank_buffers->place;
@@ -102,7 +121,10 @@ static bool append_open_mappings(const mscclpp_runner_t *runner, const mscclpp_k
     return are_all_open;
 }
 
-/* Returns true if all ranks have published the number `number`. `own_word` is this rank's word. */
+/*
+ * Returns true if all ranks have published the number `number`. `own_word` is this rank's word on the board; the word
+ * of each other rank is at the same place of that rank's line.
+ */
 static bool have_all_published(const mscclpp_group_t *group, const uint64_t *own_word, uint64_t number)
 {
     bool all_equal = true;
@@ -149,8 +171,8 @@ mscclpp_status_t mscclpp_runner_meet_known(mscclpp_runner_t *runner, const void 
 }
 
 /*
- * Returns the entry of the list for the buffers of an exchange: the entry with the same addresses, or else the oldest
- * one.
+ * Returns the address of the entry for the buffers of an exchange: the entry with the same addresses, or else the one
+ * that was filled the longest time ago.
  */
 static mscclpp_known_t **find_entry(mscclpp_runner_t *runner, const void *in, const void *out)
 {
@@ -164,7 +186,10 @@ static mscclpp_known_t **find_entry(mscclpp_runner_t *runner, const void *in, co
     return &runner->known[runner->next_known++ % MSCCLPP_RUNNER_KNOWN];
 }
 
-/* Keeps the handles of the last exchange. Without memory for them, later calls exchange the buffers again. */
+/*
+ * Keeps the handles of the last exchange, and `places` if it is not NULL. If there is no memory, keeps nothing, and
+ * later calls exchange the buffers again.
+ */
 static void remember(mscclpp_runner_t *runner, const void *in, void *out, const mscclpp_dev_runs_t *places)
 {
     const mscclpp_group_t *group = runner->group;

@@ -13,20 +13,20 @@
 #include "mca/common/run/runner.h"
 
 /*
- * Polls of the mailbox between two calls of the embedding runtime's progress. Together they take about as long as one
- * such call. So on average the end of an operation is noticed late by only a fraction of a call.
+ * Polls of the mailbox between two calls of the embedding runtime's progress. The polls together take about as long as
+ * one call of progress, so on average the host notices the end of an operation only a fraction of a call late.
  */
 #define POLLS_PER_TURN 512u
 
 /*
- * Polls before the first call of progress. Most small operations end during these polls, and a call of progress would
- * delay them.
+ * Polls before the first call of progress. Most small operations end during these polls. A call of progress would make
+ * the host notice the end late.
  */
 #define POLLS_BEFORE_FIRST_TURN 4096u
 
 /*
- * The polls in each turn of a fiber, and the number of turns with polls. A turn of a fiber is one call of progress. The
- * first turn has no polls, because it belongs to the MPI call that starts the operation, and that call must not wait.
+ * The polls in each turn of a fiber, and the number of turns with polls. A turn of a fiber is one call of progress.
+ * There are no polls before the first turn, because they would delay the MPI call that starts the operation.
  */
 #define FIBER_POLLS_PER_TURN 128u
 #define FIBER_POLLING_TURNS 64u
@@ -34,30 +34,36 @@
 /* Polls between two checks for a missed ring. */
 #define POLLS_PER_MISS_CHECK 32u
 
-/* Seconds that a kernel may take to leave after it was told to. */
+/* Seconds that a kernel may take to leave after the host has told it to leave. */
 #define LEAVE_SECONDS 10.0
 
 void mscclpp_runner_give_stream(mscclpp_runner_t *runner)
 {
     /*
-     * A stream whose kernel has not ended must not go to another team. It is leaked with the failed team. Kernels of
-     * queued operations run in streams of the application.
+     * A stream whose kernel has not ended must not go to another team, so it is leaked with the failed team. Kernels of
+     * queued operations do not matter here, because they run in streams of the application.
      */
     if (runner->stream != NULL && !runner->stuck &&
         (runner->launches == 0 || runner->serves_queue || mscclpp_runner_has_ended(runner))) {
-        mscclpp_stream_put(runner->gpu, runner->device, runner->stream, mscclpp_linger_present(runner));
+        mscclpp_stream_put(runner->gpu, runner->device, runner->stream, mscclpp_linger_is_present(runner));
     }
     runner->stream = NULL;
 }
 
 mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner)
 {
-    mscclpp_status_t status = MSCCLPP_IN_PROGRESS;
+    while (mscclpp_fiber_inside()) {
+        const mscclpp_status_t status = runner->gpu->stream_query(runner->stream);
 
-    while (mscclpp_fiber_inside() && (status = runner->gpu->stream_query(runner->stream)) == MSCCLPP_IN_PROGRESS) {
+        if (status < 0) {
+            return status;
+        }
+        if (status != MSCCLPP_IN_PROGRESS) {
+            break;
+        }
         (void)mscclpp_fiber_yield();
     }
-    return status < 0 ? status : runner->gpu->stream_sync(runner->stream);
+    return runner->gpu->stream_sync(runner->stream);
 }
 
 /* The wait for a kernel that the calling thread itself runs, on the twin. */
@@ -75,15 +81,14 @@ typedef struct {
 static void take_inline_turn(void *context)
 {
     inline_wait_t *inline_wait = context;
-
     mscclpp_runner_t *runner = inline_wait->runner;
 
     if (inline_wait->status != MSCCLPP_OK) {
         return;
     }
     /*
-     * While this function runs, this thread may launch other kernels, which must not call it. So it is removed here.
-     * The current kernel has its own copy of the pointer.
+     * The function is removed before it makes progress, because progress may launch other kernels in this thread, and
+     * those must not call it. The current kernel has its own copy of the pointer.
      */
     runner->gpu->set_progress(NULL, NULL);
     inline_wait->status = runner->pump != NULL ? runner->pump(runner->pump_context) : MSCCLPP_OK;
@@ -97,8 +102,8 @@ static void take_inline_turn(void *context)
 
 /*
  * Waits until the operation has ended, after its kernel was told to leave. Marks the runner as stuck if the runtime
- * reports an error, or if the kernel does not leave within LEAVE_SECONDS. Then nothing that the kernel uses is ever
- * freed; the team warns of that when it ends.
+ * reports an error, or if the kernel does not leave within LEAVE_SECONDS. Nothing that the kernel of a stuck runner
+ * uses is ever freed; the team warns of the leak when it ends.
  *
  * If the operation was started by a ring, the runner may have no stream to ask about a kernel that has crashed. The
  * wait then lasts until the time limit. After a missed ring, no kernel has the operation, so the wait ends at once.
@@ -107,7 +112,7 @@ static void await_kernel_exit(mscclpp_runner_t *runner)
 {
     double deadline = mscclpp_now() + LEAVE_SECONDS;
 
-    while (!mscclpp_runner_has_ended(runner) && !mscclpp_linger_missed(runner)) {
+    while (!mscclpp_runner_has_ended(runner) && !mscclpp_linger_has_missed(runner)) {
         mscclpp_status_t status = runner->stream != NULL ? runner->gpu->stream_query(runner->stream) : MSCCLPP_OK;
 
         if (status < 0 || mscclpp_now() > deadline) {
@@ -119,9 +124,9 @@ static void await_kernel_exit(mscclpp_runner_t *runner)
 }
 
 /*
- * Rings for the lingering kernel, or launches a kernel. On the twin, the whole kernel may run here, in the caller's
- * thread; then the returned status also includes failures while it ran. After an error of mscclpp_linger_start, no
- * operation has begun.
+ * Rings the lingering kernel, or launches a kernel, and counts the operation. Returns the error of the start, after
+ * which no operation has begun. On the twin, the whole kernel may run in the caller's thread during the start. Then
+ * also returns failures that the thread has noticed meanwhile; such an operation is counted.
  */
 static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                         const char *operation_name)
@@ -151,8 +156,8 @@ static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_
 }
 
 /*
- * Launches a kernel for an operation whose ring was missed. A ring is missed if the lingering kernel left before it saw
- * the doorbell. The missed operation is no longer counted, because no kernel reports its end.
+ * Starts an operation again after a missed ring: the lingering kernel has left without seeing the doorbell. Takes the
+ * missed operation out of the count first, because no kernel reports its end.
  */
 static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                           const char *operation_name)
@@ -176,9 +181,9 @@ static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
 }
 
 /*
- * Does what is due at poll number `polls` of a wait for the end of the operation, and returns the error. Every poll
- * calls the pump. Only certain polls look for a missed ring, make progress, and ask the runtime whether the kernel
- * still runs. `spins` is false if every poll has to do so, because the thread or the processor is needed by others.
+ * Does what is due at poll number `polls` of a wait for the end of the operation. Returns the first error. Every poll
+ * calls the pump. If the wait spins, only certain polls look for a missed ring, make progress, and ask the runtime
+ * whether the kernel still runs. Without `spins`, every poll does, because others need the thread or the processor.
  */
 static mscclpp_status_t tend_wait(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                   mscclpp_group_wait_t *wait, uint32_t polls, bool spins)
@@ -189,7 +194,7 @@ static mscclpp_status_t tend_wait(mscclpp_runner_t *runner, const mscclpp_dev_la
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if ((polls % POLLS_PER_MISS_CHECK == 0 || !spins) && mscclpp_linger_missed(runner)) {
+    if ((polls % POLLS_PER_MISS_CHECK == 0 || !spins) && mscclpp_linger_has_missed(runner)) {
         return restart_operation(runner, launch, wait->event_name);
     }
     if (spins && (polls < POLLS_BEFORE_FIRST_TURN || polls % POLLS_PER_TURN != 0)) {
@@ -238,9 +243,9 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
 }
 
 /*
- * Takes a captured operation off the runner's count. The runtime calls this function once the graph is gone and the
- * operation has ended, so this graph needs the runner's memory no longer. The count is changed in release order:
- * whoever reads it and frees the memory (mscclpp_runner_is_captured) then comes after the graph's last access.
+ * Removes a captured operation from the runner's count. The runtime calls this function once the graph is gone and the
+ * operation has ended, so the graph no longer needs the runner's memory. The decrement releases: a thread that acquires
+ * the count (mscclpp_runner_is_captured) may free the memory after the graph's last access.
  */
 static void forget_captured(void *context)
 {
@@ -250,8 +255,8 @@ static void forget_captured(void *context)
 }
 
 /*
- * Drops the mapped buffers of a captured operation, and takes the operation off the runner's count. The runtime calls
- * this function when it would call forget_captured for an operation without mapped buffers.
+ * Drops the mapped buffers of a captured operation, and removes the operation from the runner's count. The runtime
+ * calls this function in place of forget_captured for operations with mapped buffers.
  */
 static void forget_mapped(void *context)
 {
@@ -263,29 +268,27 @@ static void forget_mapped(void *context)
 }
 
 /*
- * Keeps the runner's memory, and the mapped buffers if there are any, as long as the graph exists in which the last
- * operation was captured. If the runtime cannot tell when the graph ends, they are never released.
+ * Keeps the runner's memory and the mapped buffers (`mapped`; NULL: none) as long as the graph exists in which the last
+ * operation was captured. Keeps them for ever if the runtime cannot tell when the graph ends.
  */
 static void keep_for_graph(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream, mscclpp_mapped_t *mapped)
 {
-    /*
-     * The operation is counted first, because the runtime may call forget_captured or forget_mapped as soon as it has
-     * them.
-     */
+    void (*const forget)(void *) = mapped != NULL ? forget_mapped : forget_captured;
+    void *const context = mapped != NULL ? (void *)mapped : runner;
+
+    /* The operation is counted first, because the runtime may call `forget` as soon as it has the function. */
     (void)__atomic_add_fetch(&runner->captured, 1, __ATOMIC_RELAXED);
     if (mapped != NULL) {
         (void)__atomic_add_fetch(&mapped->users, 1, __ATOMIC_RELAXED);
     }
-    if (runner->gpu->retain(stream, mapped != NULL ? forget_mapped : forget_captured,
-                            mapped != NULL ? (void *)mapped : runner) != MSCCLPP_OK) {
+    if (runner->gpu->retain(stream, forget, context) != MSCCLPP_OK) {
         mscclpp_debug("%s: the runtime does not tell when a graph ends; the memory of its operations is not freed",
                       runner->group->oob.label);
     }
 }
 
 /*
- * Tells a lingering kernel of the device to leave first, because it may hold multiprocessors that the new kernel needs.
- * Does not count an operation as launched that is only recorded in a graph.
+ * First tells a lingering kernel of the device to leave, because it may hold multiprocessors that the new kernel needs.
  */
 mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                               const mscclpp_dev_launch_t *launch, mscclpp_mapped_t *mapped)
@@ -296,7 +299,7 @@ mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_
     mscclpp_linger_clear(runner);
     status = runner->gpu->launch(stream, launch);
     if (status == MSCCLPP_OK && runner->is_recording) {
-        /* The operation does not start now, so it is not counted. */
+        /* A recorded operation does not start now, so it is not counted as launched. */
         keep_for_graph(runner, stream, mapped);
     } else if (status == MSCCLPP_OK) {
         mscclpp_runner_note_launch(runner, launch->nblocks);
@@ -323,8 +326,8 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
 }
 
 /*
- * Sets both flags that end kernels early: `abort` in the mailbox, which waits read, and `failed` in the scratch, which
- * kernels read when they start.
+ * Sets both flags that end kernels early: `abort` in the mailbox, which waiting kernels read, and `failed` in the
+ * scratch, which kernels read when they start. Returns the error of the copy into the scratch.
  */
 mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout)
 {

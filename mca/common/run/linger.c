@@ -18,8 +18,8 @@
 #define NS_PER_US 1000.0
 
 /*
- * The number of blocks that an operation may need, as a multiple of the blocks that are set for lingering kernels. If
- * other processes use the GPU, kernels that would take half of it do not linger.
+ * On a GPU, an operation may need BLOCKS_FACTOR times as many blocks as the parameter linger_blocks says. On a GPU that
+ * processes share, the factor is SHARED_BLOCKS_FACTOR, because a lingering kernel must not take half of such a GPU.
  */
 #define BLOCKS_FACTOR 4u
 #define SHARED_BLOCKS_FACTOR 2u
@@ -38,19 +38,18 @@
 #define BRIEF_BYTES_MAX 4096u
 #define BRIEF_RANKS_MAX 8u
 
-/* The most ranks whose long lists of blocks lie in the first line of the bell. */
-#define WIDE_LISTS_RANKS_MAX 2
+/* The maximum number of ranks whose long lists of blocks fit into the first line of the doorbell. */
+#define LONG_LISTS_RANKS_MAX 2
 
 /*
  * A call follows "at once" if it comes within 1 / AT_ONCE_PART of the kernel's idle time. The rest of the idle time is
- * a margin for the way of the completion to the host and of the doorbell back (some 3 us), for exchanges of buffers
- * between the ranks, and for delays of the host.
+ * a margin. It covers the report of the end on its way to the host and the doorbell on its way back (some 3 us),
+ * exchanges of buffers between the ranks, and delays of the host.
  */
 #define AT_ONCE_PART 5
 
 /*
- * Seconds to wait for a lingering kernel to leave: LEAVE_SECONDS before memory is freed, LEAVE_SECONDS_BEFORE_LAUNCH
- * before a launch. Leaving takes microseconds.
+ * Seconds to wait for a lingering kernel to leave, before memory is freed and before a launch. It takes microseconds.
  */
 #define LEAVE_SECONDS 10.0
 #define LEAVE_SECONDS_BEFORE_LAUNCH 100e-6
@@ -66,7 +65,7 @@ static bool side_by_side;
 /* This process has queued a kernel in a stream of the application. Such a kernel may wait for other ranks. */
 static bool has_enqueued;
 
-/* Stores only once, so that later calls do not write to a cache line that other threads read. */
+/* Stores only the first time. Later stores would take the cache line from other threads that read it. */
 void mscclpp_linger_note_enqueue(void)
 {
     if (!__atomic_load_n(&has_enqueued, __ATOMIC_RELAXED)) {
@@ -81,7 +80,7 @@ void mscclpp_linger_share_devices(bool share)
     pthread_mutex_unlock(&lock);
 }
 
-/* Returns `blocks`, or fewer blocks if a lingering kernel or the GPU cannot have as many. */
+/* Returns `blocks`, reduced to the maximum for lingering kernels and to the runner's block_limit (0: no limit). */
 static uint32_t clamp_blocks(const mscclpp_runner_t *runner, uint32_t blocks)
 {
     blocks = blocks > MSCCLPP_DEV_LINGER_BLOCKS ? MSCCLPP_DEV_LINGER_BLOCKS : blocks;
@@ -103,18 +102,16 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;
     linger->one_block_max_bytes = on_twin ? TWIN_ONE_BLOCK_BYTES_MAX : ONE_BLOCK_BYTES_MAX;
-    /*
-     * On the twin, operations with packets get one block less than others, so that tests cover kernels of both widths.
-     */
+    /* On the twin, packets get one block less than other operations, so that tests cover both widths. */
     linger->wide_blocks = clamp_blocks(runner, on_twin && blocks > 2 ? blocks - 1 : blocks);
     linger->max_blocks = clamp_blocks(runner, on_twin ? blocks : gpu_factor * blocks);
     linger->nthreads = on_twin ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     /*
      * Clusters start faster, but only when enough adjacent multiprocessors are free. On a shared GPU, kernels of other
      * ranks or threads may leave only multiprocessors free that are not adjacent, and may wait for this kernel. So
-     * kernels form clusters only if neither ranks nor threads share the GPU. All work on such a GPU ends without other
-     * ranks, and then adjacent multiprocessors are free. Only queued kernels of this process may wait for other ranks,
-     * so no kernel forms a cluster after the first of them (`has_enqueued`).
+     * kernels form clusters only if neither ranks nor threads share the GPU. On a GPU that is not shared, all work ends
+     * without other ranks, and then adjacent multiprocessors are free. Only queued kernels of this process may wait for
+     * other ranks, so no kernel forms a cluster after the first of them (`has_enqueued`).
      */
     linger->may_cluster = config->linger_cluster && !runner->group->meet_first && !runner->shares_gpu;
     mscclpp_linger_history_init(&linger->history);
@@ -166,8 +163,8 @@ void mscclpp_linger_clear(mscclpp_runner_t *runner)
 }
 
 /*
- * Allows rings of the lingering kernel with this number. Another team may have taken the device since the launch. Then
- * the kernel must leave at once.
+ * Allows rings of the lingering kernel with this number. If another team has taken the device since the launch, tells
+ * the kernel to leave at once.
  */
 static void allow_rings(mscclpp_runner_t *runner, uint64_t number)
 {
@@ -180,10 +177,10 @@ static void allow_rings(mscclpp_runner_t *runner, uint64_t number)
 }
 
 /*
- * Returns the number of the last lingering kernel that has left. The load acquires, because the caller may next reuse
- * or free memory that the kernel used.
+ * Returns the number of the last lingering kernel that has left; 0: none has left. The load acquires, because the
+ * caller may then reuse or free memory that the kernel used.
  */
-static uint64_t last_left_kernel(const mscclpp_runner_t *runner)
+static uint64_t find_last_left(const mscclpp_runner_t *runner)
 {
     return __atomic_load_n(&runner->mailbox->left, __ATOMIC_ACQUIRE);
 }
@@ -192,7 +189,7 @@ static uint64_t last_left_kernel(const mscclpp_runner_t *runner)
  * Returns the arguments with which a lingering kernel serves the operation's plan. NULL: the operation has no plan, or
  * no lingering kernel can serve the plan.
  */
-static const mscclpp_dev_plan_args_t *lasting_plan(const mscclpp_dev_launch_t *launch)
+static const mscclpp_dev_plan_args_t *find_lasting_plan(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_PLAN ? ((const mscclpp_dev_plan_args_t *)launch->args)->lasting : NULL;
 }
@@ -229,8 +226,8 @@ static bool fits_nodes_packets(const mscclpp_dev_nodes_args_t *nodes, uint64_t u
  * Operations with packets on one node are served only if they take one epoch. Their data are divided independently of
  * the grid, so ranks may have different grids.
  *
- * In all other operations, the blocks of all ranks meet, so every rank must use the same number of blocks. Such an
- * operation uses the number that was chosen for it, and the kernel must have at least as many.
+ * In all other operations, block i meets block i of the other ranks, so every rank must use the same number of blocks.
+ * That is the number in `launch`, and the kernel must have at least as many blocks.
  */
 static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
@@ -241,12 +238,12 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
         return false;
     }
     /*
-     * A ring brings the lists of blocks by the bell alone, and a kernel that no such ring could follow need not linger.
-     * On GPUs, reading lists in further lines of the bell takes longer than the launch that a ring saves.
+     * A ring passes lists of blocks only in the doorbell. If they do not fit, no ring could follow, and the kernel need
+     * not linger. On GPUs, a ring saves less time than a kernel needs to read further lines of the doorbell.
      */
     if (mscclpp_bell_has_lists(launch) &&
         !(mscclpp_bell_lists_fit(launch) &&
-          (runner->group->on_twin || args->nranks <= WIDE_LISTS_RANKS_MAX || suits_one_block(runner, launch)))) {
+          (runner->group->on_twin || args->nranks <= LONG_LISTS_RANKS_MAX || suits_one_block(runner, launch)))) {
         return false;
     }
     switch (launch->kernel) {
@@ -264,7 +261,8 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
         return launch->nblocks <= runner->linger.max_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
     case MSCCLPP_KERNEL_PLAN:
-        return launch->nblocks <= runner->linger.max_blocks && lasting_plan(launch) != NULL && !runner->group->spans;
+        return launch->nblocks <= runner->linger.max_blocks && find_lasting_plan(launch) != NULL &&
+               !runner->group->spans;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         return launch->nblocks <= runner->linger.max_blocks && fits_nodes_packets(launch->args, units);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
@@ -283,7 +281,7 @@ static bool uses_packets(const mscclpp_dev_launch_t *launch)
 }
 
 /* Returns the minimum number of blocks that can serve the operation. With packets, 2 means any number above 1. */
-static uint32_t fewest_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
+static uint32_t find_min_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     if (!uses_packets(launch)) {
         return launch->nblocks;
@@ -295,11 +293,11 @@ static uint32_t fewest_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_
  * Returns the number of blocks of a lingering kernel that begins with this operation. A kernel that needs more than one
  * block gets at least `wide_blocks`, so that it can also serve later operations.
  */
-static uint32_t kernel_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
+static uint32_t choose_kernel_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
-    const uint32_t fewest = fewest_blocks(runner, launch);
+    const uint32_t min_blocks = find_min_blocks(runner, launch);
 
-    return fewest > 1 && fewest < runner->linger.wide_blocks ? runner->linger.wide_blocks : fewest;
+    return min_blocks > 1 && min_blocks < runner->linger.wide_blocks ? runner->linger.wide_blocks : min_blocks;
 }
 
 /*
@@ -333,8 +331,8 @@ _Static_assert(MSCCLPP_DEV_BELL_VARIANT(MSCCLPP_DEV_BELL_ENCODE(0, 0, 0, 1, 0, M
                "the doorbell's code has room for every pattern between nodes");
 
 /*
- * Returns the variant in the doorbell's code. For a zero-copy operation, the variant is the set of buffers, which is
- * made if needed. Between nodes, the variant is the pattern.
+ * Returns the variant for the doorbell's code. For a zero-copy operation, the variant is the number of the set of
+ * buffers; makes the set if there is none. Between nodes, the variant is the pattern. For others, it is 0.
  */
 static uint32_t choose_variant(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
@@ -348,22 +346,23 @@ static uint32_t choose_variant(mscclpp_runner_t *runner, const mscclpp_dev_launc
 }
 
 /*
- * Returns the doorbell's code for a lingering kernel of `nblocks` blocks. Operations with packets are served by one
- * block or by all blocks.
+ * Returns the word CODE of the doorbell for a lingering kernel of `nblocks` blocks. One block or all blocks serve an
+ * operation with packets.
  */
 static uint32_t encode_bell(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                             uint32_t nblocks)
 {
     const mscclpp_dev_args_t *args = launch->args;
-    const uint32_t fewest = fewest_blocks(runner, launch);
+    const uint32_t min_blocks = find_min_blocks(runner, launch);
+    const uint32_t serving_blocks = uses_packets(launch) && min_blocks > 1 ? nblocks : min_blocks;
 
-    return MSCCLPP_DEV_BELL_ENCODE(launch->kernel, args->dtype, args->op,
-                                   uses_packets(launch) && fewest > 1 ? nblocks : fewest, args->release, variant);
+    return MSCCLPP_DEV_BELL_ENCODE(launch->kernel, args->dtype, args->op, serving_blocks, args->release, variant);
 }
 
 /*
- * Returns the number of blocks that report the end of the operation. If several blocks serve it, all blocks of the
- * kernel report: each must have read the relayed doorbell before the next doorbell overwrites it.
+ * Returns the number of blocks that report the end of the operation with this word CODE. If several blocks serve it,
+ * all blocks of the kernel report, also idle ones: each must have read the relayed doorbell before the next one
+ * overwrites it.
  */
 static uint32_t count_reporting_blocks(const mscclpp_linger_t *linger, uint32_t code)
 {
@@ -371,18 +370,18 @@ static uint32_t count_reporting_blocks(const mscclpp_linger_t *linger, uint32_t 
 }
 
 /*
- * Waits until the lingering kernel has left. Until then, the kernel's blocks use the relay and the team's memory.
- * Returns false if the kernel does not leave within `seconds`.
+ * Waits until the team's last lingering kernel has left, because until then its blocks use the relay and the team's
+ * memory. Returns false if the kernel does not leave within `seconds`.
  */
 static bool await_leaving(const mscclpp_runner_t *runner, double seconds)
 {
     double deadline;
 
-    if (last_left_kernel(runner) >= runner->linger.last_kernel) {
+    if (find_last_left(runner) >= runner->linger.last_kernel) {
         return true;
     }
     deadline = mscclpp_now() + seconds;
-    while (last_left_kernel(runner) < runner->linger.last_kernel) {
+    while (find_last_left(runner) < runner->linger.last_kernel) {
         if (mscclpp_now() > deadline) {
             return false;
         }
@@ -403,8 +402,9 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner)
 }
 
 /*
- * Adds to the history how many calls the last lingering kernel served. Called before the launch that replaces that
- * kernel. A missed ring (`was_missed`) counts as well: the kernel left too early, but the call did come.
+ * Adds to the history how many calls the last lingering kernel served, once for each kernel. Called before the launch
+ * that replaces that kernel. A missed ring (`was_missed`) counts as well: the call came, although too late for the
+ * kernel.
  */
 static void note_kernel(mscclpp_linger_t *linger, bool was_missed)
 {
@@ -425,8 +425,9 @@ static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_laun
 }
 
 /*
- * Fills in the arguments of a lingering kernel of `nblocks` blocks that begins with this operation. In a team that
- * spans nodes, can_serve accepts only operations with the arguments of kernels that span nodes, so the cast is valid.
+ * Fills in the arguments of a lingering kernel of `nblocks` blocks that begins with this operation. The cast to
+ * mscclpp_dev_nodes_args_t is valid, because in a team that spans nodes can_serve accepts only kernels with those
+ * arguments.
  */
 static void fill_linger_args(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                              uint32_t nblocks, mscclpp_dev_linger_args_t *linger_args)
@@ -441,7 +442,7 @@ static void fill_linger_args(const mscclpp_runner_t *runner, const mscclpp_dev_l
         linger_args->common.bytes = mscclpp_bell_bytes(launch);
     }
     memcpy(linger_args->sets, linger->sets, sizeof(linger_args->sets));
-    linger_args->plan = lasting_plan(launch);
+    linger_args->plan = find_lasting_plan(launch);
     linger_args->plan_blocks = linger_args->plan != NULL ? launch->nblocks : 0;
     linger_args->number = runner->launches + 1;
     linger_args->window_ns = linger->window_ns;
@@ -453,7 +454,7 @@ static void fill_linger_args(const mscclpp_runner_t *runner, const mscclpp_dev_l
 
 /*
  * Launches a kernel that serves the operation and then lingers. If the previous lingering kernel does not leave in
- * time, launches an ordinary kernel and leaves *reporting_blocks_p unchanged. Returns the error of the launch.
+ * time, launches an ordinary kernel instead and leaves *reporting_blocks_p unchanged. Returns the status of the launch.
  */
 static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                                          uint32_t *reporting_blocks_p)
@@ -464,7 +465,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     mscclpp_status_t status;
 
     linger_launch.kernel = MSCCLPP_KERNEL_LINGER;
-    linger_launch.nblocks = kernel_blocks(runner, launch);
+    linger_launch.nblocks = choose_kernel_blocks(runner, launch);
     linger_launch.nthreads = linger->nthreads;
     linger_launch.args = &linger_args;
     fill_linger_args(runner, launch, variant, linger_launch.nblocks, &linger_args);
@@ -495,14 +496,14 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
 }
 
 /*
- * Returns true if the operation can be served by a ring: kernel `ringable` still lingers, and has enough blocks.
- * `ringable` is 0 if no kernel may be rung. If the task has a stream, the result is false, because work in that stream
- * would have to come first.
+ * Returns true if a ring can start the operation: kernel `ringable` still lingers, and has enough blocks. `ringable` is
+ * 0 if no kernel may be rung. Returns false if the task has a stream, because the operation must follow the work in
+ * that stream.
  */
 static bool can_ring(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint64_t ringable)
 {
-    return runner->stream == NULL && ringable != 0 && last_left_kernel(runner) < ringable &&
-           runner->linger.nblocks >= fewest_blocks(runner, launch);
+    return runner->stream == NULL && ringable != 0 && find_last_left(runner) < ringable &&
+           runner->linger.nblocks >= find_min_blocks(runner, launch);
 }
 
 /*
@@ -514,7 +515,7 @@ static bool knows_operation(const mscclpp_linger_t *linger, const mscclpp_dev_la
     if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
         return (linger->new_sets >> variant & 1) == 0;
     }
-    return launch->kernel != MSCCLPP_KERNEL_PLAN || linger->plan == lasting_plan(launch);
+    return launch->kernel != MSCCLPP_KERNEL_PLAN || linger->plan == find_lasting_plan(launch);
 }
 
 mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
@@ -550,17 +551,17 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
     return mscclpp_repeats_launch(&runner->repeats, runner->gpu, runner->device, runner->stream, launch);
 }
 
-bool mscclpp_linger_present(const mscclpp_runner_t *runner)
+bool mscclpp_linger_is_present(const mscclpp_runner_t *runner)
 {
-    return runner->linger.last_kernel != 0 && last_left_kernel(runner) < runner->linger.last_kernel;
+    return runner->linger.last_kernel != 0 && find_last_left(runner) < runner->linger.last_kernel;
 }
 
-bool mscclpp_linger_missed(const mscclpp_runner_t *runner)
+bool mscclpp_linger_has_missed(const mscclpp_runner_t *runner)
 {
     const mscclpp_linger_t *linger = &runner->linger;
 
     /* The end is read last, because a kernel that has served the operation reports its end before it leaves. */
-    return linger->rung != 0 && last_left_kernel(runner) >= linger->rung && !mscclpp_runner_has_ended(runner);
+    return linger->rung != 0 && find_last_left(runner) >= linger->rung && !mscclpp_runner_has_ended(runner);
 }
 
 void mscclpp_linger_note_end(mscclpp_runner_t *runner)
@@ -589,7 +590,7 @@ mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner)
     return MSCCLPP_OK;
 }
 
-uint64_t mscclpp_linger_served(const mscclpp_runner_t *runner)
+uint64_t mscclpp_linger_count_served(const mscclpp_runner_t *runner)
 {
     return runner->linger.rings;
 }

@@ -1,8 +1,8 @@
 /*
  * The host side of lingering kernels (device/kern/linger.h). A lingering kernel stays on the device after its
- * operation. The host starts the next operation by a doorbell in the mailbox ("rings") instead of a launch, which saves
- * some microseconds. A device has at most one lingering kernel of this process. The kernel leaves when another team
- * needs the device.
+ * operation. The host starts the next operation by writing to a doorbell in the mailbox ("rings") instead of launching
+ * a kernel. This saves some microseconds. A device has at most one lingering kernel of this process. The kernel leaves
+ * when another team needs the device.
  *
  * Each rank decides independently whether its kernel lingers, because peers receive the same packets from both kinds of
  * kernels.
@@ -54,9 +54,9 @@ typedef struct {
 } mscclpp_linger_t;
 
 /*
- * Decides whether the team's kernels may linger, and how large they are. Called before the team's first call.
- * `takes_turns` says that processes take turns on a GPU of the team; kernels then do not linger. `spans` says that the
- * team spans nodes.
+ * Decides whether the team's kernels may linger, and how many blocks they have. Called before the team's first call. If
+ * processes take turns on a GPU of the team (`takes_turns`), kernels do not linger. `spans` says that the team spans
+ * nodes.
  */
 void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *config, bool takes_turns, bool spans);
 
@@ -64,48 +64,48 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
 void mscclpp_linger_note_call(mscclpp_runner_t *runner);
 
 /*
- * Starts an operation that the host will wait for: rings for a lingering kernel, or launches a kernel in the team's
- * stream. The launched kernel lingers if this is likely to save time. *reporting_blocks_p is the number of blocks that
- * will report the end of the operation. On success the caller must call mscclpp_runner_note_launch. After an error no
- * operation has begun.
+ * Starts an operation that the host will wait for: rings the lingering kernel, or launches a kernel in the team's
+ * stream. The launched kernel lingers if this is likely to save time. Sets *reporting_blocks_p to the number of blocks
+ * that will report the end of the operation; on success the caller passes it to mscclpp_runner_note_launch. After an
+ * error no operation has begun.
  */
 mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                       uint32_t *reporting_blocks_p);
 
 /* Returns true if the team's last lingering kernel has not left yet. */
-bool mscclpp_linger_present(const mscclpp_runner_t *runner);
+bool mscclpp_linger_is_present(const mscclpp_runner_t *runner);
 
 /*
  * Returns true if the kernel that was rung for the current operation has left without seeing the doorbell. Its idle
  * time may have ended, or another thread may have told it to leave, while this thread rang.
  */
-bool mscclpp_linger_missed(const mscclpp_runner_t *runner);
+bool mscclpp_linger_has_missed(const mscclpp_runner_t *runner);
 
-/* Stores that the current operation has ended. Called by the host code that waits for the operation. */
+/* Notes that the current operation has ended. Called by the thread that has waited for the operation. */
 void mscclpp_linger_note_end(mscclpp_runner_t *runner);
 
 /* Tells the team's lingering kernel and the kernel of the device's owner to leave. Does not wait. */
 void mscclpp_linger_clear(mscclpp_runner_t *runner);
 
 /*
- * Tells the team's kernel to leave and waits until it has left. Returns MSCCLPP_ERR_DEVICE if it does not leave. Must
- * be called before memory that the kernel uses is freed.
+ * Tells the team's kernel to leave and waits until the kernel has left. Must be called before memory that the kernel
+ * uses is freed. Returns MSCCLPP_ERR_DEVICE, with an error logged, if the kernel does not leave within some seconds.
  */
 mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner);
 
 /*
  * Makes kernels form no clusters from now on, because a kernel is about to be queued in a stream of the application. A
- * cluster needs free adjacent multiprocessors, and the queued kernel may occupy them while it waits for another rank.
- * That rank may itself wait for this rank's cluster.
+ * cluster needs free adjacent multiprocessors. The queued kernel may occupy them while it waits for another rank, and
+ * that rank may itself wait for this rank's cluster.
  */
 void mscclpp_linger_note_enqueue(void);
 
 /* Returns the number of operations that were served without a launch. */
-uint64_t mscclpp_linger_served(const mscclpp_runner_t *runner);
+uint64_t mscclpp_linger_count_served(const mscclpp_runner_t *runner);
 
 /*
- * If `share` is set, a team no longer makes kernels of other teams leave. For tests whose ranks are threads of one
- * process.
+ * With `share`, kernels of several teams may linger on a device side by side: a team no longer makes the kernels of
+ * others leave. For tests whose ranks are threads of one process.
  */
 void mscclpp_linger_share_devices(bool share);
 

@@ -1,12 +1,15 @@
 #include "mca/common/run/linger_history.h"
 
-/* The streak after which a kernel stays: at first, and at most. A streak is not counted beyond MAX_NEEDED. */
+/*
+ * A kernel stays after a streak of FIRST_NEEDED calls at first, and of MAX_NEEDED calls at most. Streaks are not
+ * counted beyond MAX_NEEDED.
+ */
 #define FIRST_NEEDED 2u
 #define MAX_NEEDED 64u
 
 /*
- * Rings that make staying worthwhile. Each ring saves a launch, and a kernel that stays in vain costs the application
- * at most about two launches.
+ * The number of rings that make up for a kernel's stay. Each ring saves a launch, and a kernel that stays in vain costs
+ * the application about two launches at most.
  */
 #define RINGS_WORTH_IT 2u
 

@@ -3,8 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ordinary launches with the same arguments before one is prepared: preparing takes as long as several launches. */
-#define LAUNCHES_BEFORE 4u
+/*
+ * A launch is prepared after this many ordinary launches with the same arguments, because preparing it takes as long as
+ * several launches.
+ */
+#define LAUNCHES_BEFORE_PREPARING 4u
 
 /* Returns true if the two launches have the same kernel, grid and arguments. */
 static bool is_same(const mscclpp_dev_launch_t *first, const mscclpp_dev_launch_t *second)
@@ -25,9 +28,9 @@ static void clear_entry(mscclpp_repeat_t *entry, const mscclpp_gpu_ops_t *gpu)
 }
 
 /*
- * Returns the entry of launches with these arguments. If there is none, makes one in place of the least recently used
- * entry. The kernel of that entry has ended, because each kernel of the team ends before the next launch. Returns NULL,
- * with nothing changed, if there is no memory for a copy of the arguments.
+ * Returns the entry of launches like this one. If there is none, makes one in place of the least recently used entry,
+ * whose kernel has ended: each kernel of the team ends before the next launch. Returns NULL, with nothing changed, if
+ * there is no memory for a copy of the arguments.
  */
 static mscclpp_repeat_t *find_or_make(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu,
                                       const mscclpp_dev_launch_t *launch)
@@ -56,10 +59,7 @@ static mscclpp_repeat_t *find_or_make(mscclpp_repeats_t *repeats, const mscclpp_
     return replaced;
 }
 
-/*
- * If a launch cannot be prepared, this launch and all later ones are ordinary (`has_failed`). Returns the error of the
- * launch.
- */
+/* If a launch cannot be prepared, this launch and all later ones are ordinary (`has_failed`). */
 mscclpp_status_t mscclpp_repeats_launch(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu, int device,
                                         mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
@@ -72,7 +72,7 @@ mscclpp_status_t mscclpp_repeats_launch(mscclpp_repeats_t *repeats, const mscclp
         return gpu->launch(stream, launch);
     }
     entry->last_use = ++repeats->clock;
-    if (entry->prepared == NULL && ++entry->launches > LAUNCHES_BEFORE &&
+    if (entry->prepared == NULL && ++entry->launches > LAUNCHES_BEFORE_PREPARING &&
         gpu->launch_prepare(device, launch, &entry->prepared) != MSCCLPP_OK) {
         repeats->has_failed = true;
     }

@@ -31,9 +31,10 @@ typedef struct {
 } mscclpp_repeats_t;
 
 /*
- * Launches a kernel as gpu->launch does, but by a prepared launch once the same launch has repeated. An ordinary launch
- * follows if the launch cannot be observed or prepared. Arguments are compared bytewise, so bytes that the kernel does
- * not read must be the same each time. Each kernel of the team must end before the next one is launched.
+ * Launches a kernel as gpu->launch does, but by a prepared launch once the same launch has repeated. Launches in the
+ * ordinary way if there is no memory to observe the launch, or if it cannot be prepared. Returns the status of the
+ * launch. Arguments are compared bytewise, so bytes that the kernel does not read must be the same each time. Each
+ * kernel of the team must end before the next one is launched.
  */
 mscclpp_status_t mscclpp_repeats_launch(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu, int device,
                                         mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);

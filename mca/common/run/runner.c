@@ -9,8 +9,8 @@
 #include "mca/common/gpu/streams.h"
 
 /*
- * Seconds from the host's deadline to the kernel's, so that the host gives up first and names the late rank. Between
- * nodes it first asks the other hosts, which takes longer. Kernels need a deadline of their own in case the host is
+ * Seconds from the host's deadline to the kernel's. The host gives up first and names the late rank. Between nodes the
+ * host first asks the other hosts, which takes longer. Kernels need a deadline of their own in case the host is
  * stopped, or does not wait, as for queued calls.
  */
 #define LATER_SECONDS 1.0
@@ -20,7 +20,7 @@
  * Returns how many units fit into the areas of the scratch. Keeps the result until the layout changes, because the
  * divisions would slow each call.
  */
-static const mscclpp_runner_capacities_t *capacities_of(mscclpp_runner_t *runner)
+static const mscclpp_runner_capacities_t *get_capacities(mscclpp_runner_t *runner)
 {
     const uint64_t packet_half = runner->layout.packet_half, put_size = runner->layout.put_size;
     const uint32_t nranks = (uint32_t)runner->group->size;
@@ -37,12 +37,12 @@ static const mscclpp_runner_capacities_t *capacities_of(mscclpp_runner_t *runner
     return kept;
 }
 
-/* The kernel's deadline comes after the host's (LATER_SECONDS). 0 means that there is none. */
+/* If the host has no deadline, the kernel has none either (0). */
 void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args)
 {
     const double later_seconds =
         runner->group->spans && !runner->serves_queue ? LATER_SECONDS_BETWEEN_NODES : LATER_SECONDS;
-    const mscclpp_runner_capacities_t *capacities = capacities_of(runner);
+    const mscclpp_runner_capacities_t *capacities = get_capacities(runner);
 
     args->rank = (uint32_t)runner->group->rank;
     args->nranks = (uint32_t)runner->group->size;
@@ -67,8 +67,8 @@ void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args
 
 /*
  * The next kernel of the stream may start early only if this rank has the GPU for itself, so that there are
- * multiprocessors for both kernels. In a graph it may not, because an edge lets a kernel start only after the kernel
- * before it has ended.
+ * multiprocessors for both kernels. In a graph no kernel starts early, because an edge lets a kernel start only after
+ * the previous kernel has ended.
  */
 mscclpp_dev_release_t mscclpp_runner_queued_release(const mscclpp_runner_t *runner)
 {
@@ -93,9 +93,9 @@ mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner)
 }
 
 /*
- * Returns the error of the device if it has failed, and MSCCLPP_OK otherwise. Logs nothing. Asks through a stream of
- * the pool, because a kernel that was rung may run in a stream that another team uses by now. A failed device reports
- * its failure in every stream.
+ * Returns the error of the device if the device has failed, or if no stream can be taken from the pool; otherwise
+ * MSCCLPP_OK. Logs nothing. Asks through a stream of the pool, because a kernel that was rung may run in a stream that
+ * another team uses by now. A failed device reports its failure in every stream.
  */
 static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
 {
@@ -119,8 +119,8 @@ mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, con
     }
     status = runner->gpu->stream_query(runner->stream);
     /*
-     * The mailbox is read after the query. A kernel reports before it ends, so the report of a kernel that has ended
-     * must be there.
+     * The mailbox is read after the query. A kernel reports before it ends, so a kernel that the query found ended must
+     * have reported.
      */
     if (status == MSCCLPP_OK && !mscclpp_runner_has_ended(runner)) {
         mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d ended without a report", runner->group->oob.label,
@@ -131,14 +131,17 @@ mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, con
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-int mscclpp_runner_awaited(const mscclpp_runner_t *runner)
+int mscclpp_runner_find_awaited(const mscclpp_runner_t *runner)
 {
     const uint64_t failed = __atomic_load_n(&runner->mailbox->failed, __ATOMIC_RELAXED);
 
     if (failed == 0) {
         return -1;
     }
-    /* Up to MSCCLPP_DEV_MAX_RANKS, the mailbox has a rank of the node; above, a rank of the communicator. */
+    /*
+     * Up to MSCCLPP_DEV_MAX_RANKS, the word is 1 + a rank of the node. Above, a rank of the communicator is added to 1
+     * + MSCCLPP_DEV_MAX_RANKS.
+     */
     return failed <= MSCCLPP_DEV_MAX_RANKS ? runner->group->members[failed - 1]
                                            : (int)(failed - 1 - MSCCLPP_DEV_MAX_RANKS);
 }
@@ -148,7 +151,7 @@ mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, con
                                              size_t size)
 {
     const mscclpp_group_t *group = runner->group;
-    const int awaited = mscclpp_runner_awaited(runner);
+    const int awaited = mscclpp_runner_find_awaited(runner);
 
     if (awaited < 0) {
         return MSCCLPP_OK;

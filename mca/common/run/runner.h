@@ -9,7 +9,7 @@
 #include "mca/common/run/linger.h"
 #include "mca/common/run/repeats.h"
 
-/* The number of bytes that are enough for the text of any failure. */
+/* The size of a buffer that has room for the text of any failure, in bytes. */
 #define MSCCLPP_RUNNER_FAILURE_TEXT 320
 
 /* A mapping of a peer's user buffer. It is kept until launch number `launch`, which uses it, has ended. */
@@ -21,8 +21,8 @@ typedef struct {
 typedef struct mscclpp_runner_stand_in mscclpp_runner_stand_in_t; /* defined in stand_ins.c */
 
 /*
- * The buffers of all ranks for queued operations. They are mapped as long as a request or a graph uses them. The owner
- * of a request frees it when no operation of the request is in progress, and the application frees graphs.
+ * The buffers of all ranks for queued operations. The buffers are mapped as long as a request or a graph uses them. The
+ * owner of a request frees it when no operation of the request is in progress. The application frees graphs.
  */
 typedef struct mscclpp_mapped mscclpp_mapped_t;
 struct mscclpp_mapped {
@@ -106,27 +106,29 @@ struct mscclpp_runner {
 };
 
 /*
- * Take a stream from the pool for the current task, unless the task has one, and give it back. If a kernel in the
- * stream has not ended, the stream is leaked instead.
+ * mscclpp_runner_take_stream takes a stream from the pool for the current task, unless the task has one. Returns the
+ * error of the pool, after which the task has no stream. mscclpp_runner_give_stream gives the stream back. If a kernel
+ * in the stream has not ended, it leaks the stream instead.
  */
 mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner);
 void mscclpp_runner_give_stream(mscclpp_runner_t *runner);
 
 /*
  * Waits until all work in the task's stream has ended. In a fiber, other fibers run in the meantime. Returns the error
- * of work that failed.
+ * of the stream if work in it has failed.
  */
 mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner);
 
 /*
- * early.c: returns the maximum number of blocks of an early kernel. With this limit, the early kernels of a few
- * communicators can run beside a kernel that a rank waits for. 0: no limit.
+ * early.c: returns the maximum number of blocks of an early kernel; 0: no limit. With this limit, the early kernels of
+ * a few processes can run beside a kernel that a rank waits for.
  */
 uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner);
 
 /*
- * Returns the release of a queued kernel that stores only in this rank's results, or that meets the peers after it has
- * stored in their results. The caller has set runner->is_recording for this operation.
+ * Returns how far the end of a queued kernel has to release (args->release). The kernel stores only in this rank's
+ * results, or it meets the peers after it has stored in theirs. The caller has set runner->is_recording for this
+ * operation.
  */
 mscclpp_dev_release_t mscclpp_runner_queued_release(const mscclpp_runner_t *runner);
 
@@ -135,17 +137,18 @@ void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args
 
 /*
  * Starts an operation. If `stream` is a stream of the application, launches the kernel there and returns. If `stream`
- * is NULL, rings for a lingering kernel, or launches a kernel in a stream of the team, and waits until the mailbox
- * reports the end. A failure of any rank ends the wait. The kernel is then told to leave; if it does not leave, the
- * runner is marked as `stuck`. `operation_name` and args->bytes are used in messages.
+ * is NULL, rings the lingering kernel, or launches a kernel in a stream of the team, and waits until the mailbox
+ * reports the end. A failure of any rank ends the wait; the kernel is then told to leave, and if it does not leave, the
+ * runner is marked as `stuck`. Returns the first error: of the launch, of the wait, or MSCCLPP_ERR_TIMEOUT if the
+ * kernel gave up waiting for a rank. Messages contain `operation_name` and args->bytes.
  */
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                        const mscclpp_dev_launch_t *launch, const char *operation_name);
 
 /*
- * Starts an operation that uses the buffers of all ranks, in a stream of the application. If the operation is recorded
- * in a graph, the mappings are kept as long as the graph. If `mapped` is NULL, the operation uses no buffers of peers.
- * After an error nothing has been launched.
+ * Starts an operation that uses the buffers of all ranks (`mapped`) in a stream of the application. NULL: the operation
+ * uses no buffers of peers. If the operation is recorded in a graph, the mappings are kept as long as the graph, and
+ * the operation is not counted. Returns the error of the launch, after which nothing has been launched.
  */
 mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                               const mscclpp_dev_launch_t *launch, mscclpp_mapped_t *mapped);
@@ -159,41 +162,43 @@ static inline bool mscclpp_runner_is_captured(const mscclpp_runner_t *runner)
 /*
  * launch.c: disables the operations of graphs that were captured with this scratch, because the graphs may outlive the
  * runner. A disabled operation ends at once, and uses only this rank's scratch and mailbox. No operation may run during
- * the call.
+ * the call. Returns the error of the GPU runtime, after which the operations are not disabled.
  */
 mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout);
 
 /*
- * stand_ins.c: provide device memory of at least `bytes` bytes, which an operation in a graph uses instead of its input
- * or its output, and free it. Operations of a runner run one after the other, so all of them get the same memory. The
- * memory must be kept as long as the graphs. mscclpp_runner_free_stand_ins frees all of it.
+ * stand_ins.c: mscclpp_runner_get_stand_in sets *memory_p to device memory of at least `bytes` bytes, which an
+ * operation in a graph uses instead of its input (`is_input`) or its output. Operations of a runner run one after the
+ * other, so all of them get the same memory. Returns the error of the allocation, after which *memory_p is not set.
+ * mscclpp_runner_free_stand_ins frees all stand-ins, once no graph uses them.
  */
-mscclpp_status_t mscclpp_runner_stand_in(mscclpp_runner_t *runner, bool is_input, uint64_t bytes, void **memory_p);
+mscclpp_status_t mscclpp_runner_get_stand_in(mscclpp_runner_t *runner, bool is_input, uint64_t bytes, void **memory_p);
 void mscclpp_runner_free_stand_ins(mscclpp_runner_t *runner);
 
-/* Counts an operation that was started. `blocks` blocks will report its end. */
+/* Counts an operation that was started, and notes that `blocks` blocks will report its end. */
 void mscclpp_runner_note_launch(mscclpp_runner_t *runner, uint32_t blocks);
 
 /* Returns true if the last operation that was started on the device has ended. */
 bool mscclpp_runner_has_ended(const mscclpp_runner_t *runner);
 
 /*
- * Returns the failure that the kernels have reported in the mailbox: MSCCLPP_ERR_TIMEOUT if a kernel gave up waiting
- * for a rank, and MSCCLPP_OK if there is none. After a failure `text` names that rank and the operation,
- * `operation_name`. Logs nothing.
+ * Reads the mailbox. Returns MSCCLPP_ERR_TIMEOUT if a kernel gave up waiting for a rank, and MSCCLPP_OK otherwise.
+ * After a failure, writes a message to `text`, of `size` bytes, that names that rank and the operation
+ * (`operation_name`). Logs nothing.
  */
 mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, const char *operation_name, char *text,
                                              size_t size);
 
-/* Returns the rank of the communicator that the kernels gave up waiting for, or -1 if they have not given up. */
-int mscclpp_runner_awaited(const mscclpp_runner_t *runner);
+/* Returns the rank of the communicator that a kernel gave up waiting for, or -1 if no kernel has given up. */
+int mscclpp_runner_find_awaited(const mscclpp_runner_t *runner);
 
 /* Reads a failure as mscclpp_runner_read_failure does, and logs it. */
 mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, const char *operation_name);
 
 /*
  * Asks the GPU runtime about an operation whose end is overdue, because a kernel that has crashed never writes to the
- * mailbox. Returns MSCCLPP_OK if the operation may still end, or an error.
+ * mailbox. Returns MSCCLPP_OK if the operation may still end, MSCCLPP_ERR_DEVICE if its kernel has ended without a
+ * report, or the error of the runtime.
  */
 mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, const char *operation_name);
 
@@ -201,23 +206,23 @@ mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, con
 void mscclpp_runner_close_peers(mscclpp_runner_t *runner);
 
 /*
- * buffers.c: exchanges and maps the buffers of all ranks, and fills in `peer_in` and `peer_out` by rank. *mapped_p is
- * equal on all ranks. It is false, and this rank then has no mapping, if any buffer cannot be mapped or if a rank is
- * not willing. The mappings are held until the next launch has ended. Also compares the arguments of all ranks. If they
- * differ, logs this and returns MSCCLPP_ERR_INVALID on all ranks. After an error *mapped_p is not set, and nothing is
- * mapped.
+ * buffers.c: exchanges and maps the buffers of all ranks, and fills in `peer_in` and `peer_out` by rank. *mapped_p,
+ * equal on all ranks, is false if any buffer cannot be mapped or if a rank is not willing. This rank then has no
+ * mapping. Otherwise the mappings are held until the next launch has ended. Also compares the arguments of the call on
+ * all ranks. If they differ, logs this and returns MSCCLPP_ERR_INVALID on all ranks. After an error *mapped_p is not
+ * set, and nothing is mapped.
  */
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                          bool is_willing, const char **peer_in, char **peer_out, bool *mapped_p);
 
 /*
- * Maps the buffers of all ranks for queued operations; NULL means a buffer that no peer uses. Waits for the other
- * ranks, but only for some seconds. *mapped_p is NULL on all ranks if a rank is not willing, if a buffer cannot be
- * mapped, or if the ranks pass different arguments. It is NULL, too, if a rank has not come. After that the group makes
- * no more such exchanges (group->gave_up).
+ * Maps the buffers of all ranks for queued operations; NULL means a buffer that no peer uses. Waits for the other ranks
+ * for at most some seconds. *mapped_p is NULL on all ranks if a rank is not willing, if a buffer cannot be mapped, or
+ * if the ranks pass different arguments. *mapped_p is NULL, too, if a rank has not come in time; the group then makes
+ * no more such exchanges (group->gave_up). Returns the error of the exchange, after which *mapped_p is NULL.
  *
- * `places` has for each rank the place of its block in this rank's output, for the result's `place`. NULL: blocks do
- * not differ in size, or no peer writes to the output. Then it is NULL on all ranks.
+ * `places` has for each rank the place of its block in this rank's output; from it the other ranks fill in their
+ * result's `place`. NULL, on all ranks: blocks do not differ in size, or no peer writes to the output.
  *
  * The caller gives the result back by mscclpp_mapped_drop, and must not use the buffers for new operations after that.
  * Any thread may call mscclpp_mapped_drop at any time, because it does not call the GPU runtime.
@@ -227,20 +232,20 @@ mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void
                                             mscclpp_mapped_t **mapped_p);
 void mscclpp_mapped_drop(mscclpp_mapped_t *mapped);
 
-/* Logs that the ranks did not come to an exchange for a captured call in time (group->gave_up). */
+/* Logs that the ranks did not come in time to an exchange for a captured call (group->gave_up). */
 void mscclpp_runner_report_gave_up(const mscclpp_runner_t *runner);
 
 /*
- * Maps a buffer of a peer for this rank's kernels, at *address_p. Appends the mapping to the *count_p mappings in
- * `mappings`, which the caller has to give back. Changes nothing after an error. A fiber is closed first if the memory
- * is not mapped yet, because the GPU runtime may take long to map it.
+ * Maps a buffer of a peer for this rank's kernels, and sets *address_p. Appends the mapping to the *count_p mappings in
+ * `mappings`, which the caller has to give back. Returns the error of the mapping, with nothing changed. If the memory
+ * is not mapped yet, closes the fiber first, because the GPU runtime may take long to map memory.
  */
 mscclpp_status_t mscclpp_runner_map_buffer(const mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle,
                                            mscclpp_mapping_t **mappings, int *count_p, char **address_p);
 
 /*
  * Makes room in the list of held mappings for `count` more. Returns false, with a warning logged, if there is no
- * memory. The ranks then have to use another algorithm, for which no mappings are held.
+ * memory. The ranks then have to use an algorithm without mapped buffers.
  */
 bool mscclpp_runner_reserve_holds(mscclpp_runner_t *runner, int count);
 
@@ -249,8 +254,8 @@ void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **
 
 /*
  * With `in_use`, keeps the mappings of the last exchange even after launches have ended. Without `in_use`, lets the
- * next mscclpp_runner_release_mappings release them. That function must not run between the exchange and the last call
- * of this one, because it moves the mappings in their list.
+ * next mscclpp_runner_release_mappings release them. mscclpp_runner_release_mappings must not run between the exchange
+ * and the last call of this function, because it moves the mappings in their list.
  */
 void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use);
 

@@ -12,8 +12,8 @@ struct mscclpp_runner_stand_in {
 };
 
 /*
- * Allocates device memory while a stream is captured. Uses a stream of the pool, because the application's stream is
- * being captured, and an allocation in it would become a part of the graph. The memory is then ready for any stream.
+ * Allocates device memory while a stream is captured. The memory is ready for any stream at once. Allocates in a stream
+ * of the pool, because an allocation in the application's stream would become a part of the graph.
  */
 static mscclpp_status_t allocate(mscclpp_runner_t *runner, uint64_t size, void **memory_p)
 {
@@ -35,7 +35,7 @@ static mscclpp_status_t allocate(mscclpp_runner_t *runner, uint64_t size, void *
 }
 
 /* Keeps the older stand-ins, because graphs may still use them. */
-mscclpp_status_t mscclpp_runner_stand_in(mscclpp_runner_t *runner, bool is_input, uint64_t bytes, void **memory_p)
+mscclpp_status_t mscclpp_runner_get_stand_in(mscclpp_runner_t *runner, bool is_input, uint64_t bytes, void **memory_p)
 {
     mscclpp_runner_stand_in_t **newest = &runner->stand_ins[is_input], *added;
     mscclpp_status_t status;
@@ -49,7 +49,9 @@ mscclpp_status_t mscclpp_runner_stand_in(mscclpp_runner_t *runner, bool is_input
         mscclpp_error("%s: no memory for a call in a graph", runner->group->oob.label);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    /* At least twice as large as the last one, so that all older ones together are no larger than the newest. */
+    /*
+     * At least twice as large as the previous stand-in, so that all older ones together are no larger than the newest.
+     */
     added->size = *newest != NULL && 2 * (*newest)->size > bytes ? 2 * (*newest)->size : bytes;
     status = allocate(runner, added->size, &added->memory);
     if (status != MSCCLPP_OK) {

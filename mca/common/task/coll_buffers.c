@@ -42,7 +42,7 @@ static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, bool is_input, 
     mscclpp_status_t status = mscclpp_coll_ensure_stream(task);
 
     if (is_recorded(task)) {
-        return mscclpp_runner_stand_in(&task->team->runner, is_input, bytes, stand_in_p);
+        return mscclpp_runner_get_stand_in(&task->team->runner, is_input, bytes, stand_in_p);
     }
     return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, bytes, stand_in_p) : status;
 }

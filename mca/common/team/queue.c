@@ -323,7 +323,7 @@ mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
         mscclpp_error("%s", text);
     }
     if (status == MSCCLPP_ERR_TIMEOUT) {
-        blame_once(team, mscclpp_runner_awaited(&team->runner));
+        blame_once(team, mscclpp_runner_find_awaited(&team->runner));
     }
     return status;
 }
@@ -375,7 +375,7 @@ mscclpp_status_t mscclpp_team_find_failure(mscclpp_team_t *team, char *text, siz
 {
     mscclpp_group_t *group = &team->group;
     mscclpp_status_t status = read_mailbox(team, text, size);
-    int failed_rank = mscclpp_runner_awaited(&team->runner), culprit;
+    int failed_rank = mscclpp_runner_find_awaited(&team->runner), culprit;
 
     if (status == MSCCLPP_OK) {
         status = find_near_failure(group, &failed_rank, text, size);

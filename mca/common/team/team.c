@@ -318,7 +318,7 @@ bool mscclpp_team_keeps_lines(const mscclpp_team_t *team)
 
 uint64_t mscclpp_team_lingered(const mscclpp_team_t *team)
 {
-    return mscclpp_linger_served(&team->runner);
+    return mscclpp_linger_count_served(&team->runner);
 }
 
 void mscclpp_team_progress_all(void)
