@@ -1,27 +1,27 @@
 /*
- * The lingering kernel: it stays on the device after its operation, and serves further operations that the host rings
- * for.
+ * The lingering kernel. It stays on the device after its operation, and serves further operations for which the host
+ * rings.
  *
- * The first block polls the bell. An operation may need one block or several. The first block executes an operation for
- * one block alone. It hands an operation for several blocks on to all other blocks through the relay.
+ * The first block polls the bell. An operation may need one block or several. The first block executes operations for
+ * one block alone. It passes operations for several blocks on to all other blocks through the relay.
  *
- * Only the first block decides to leave. It does so after its last poll of the bell, and then writes `left` to the
- * mailbox. If a host sees `left`, but not the end of the operation that it rang for, the kernel will not serve that
- * operation. Then the host launches a new kernel. No further agreement is needed. contrib/models/linger.pml is a model
- * of this protocol.
+ * Only the first block decides to leave. It decides after its last poll of the bell, and the kernel then writes `left`
+ * to the mailbox. If the host sees `left`, but not the end of the operation for which it rang, the kernel will not
+ * serve that operation, and the host launches a new kernel. No further agreement is needed. contrib/models/linger.pml
+ * is a model of this protocol.
  *
- * All blocks report the end of an operation for several blocks. A block that takes no part reports it at once. The host
- * waits for the reports of all blocks, because they also tell that every block has read the relay, which the next
- * operation overwrites.
+ * All blocks report the end of an operation for several blocks. A block that takes no part reports the end at once. The
+ * host waits for the reports of all blocks, because a report also says that the block has read the relay, which the
+ * next operation overwrites.
  *
  * Each block counts the operations itself. It reads the counters in mscclpp_dev_state_t only for the operation that
  * came with the launch. The first block advances these counters for later kernels.
  *
- * The host cannot ring for a zero-copy operation on new buffers: the buffers of the peers are arguments of the launch,
- * which hold several sets of them. They also name the execution plan that the kernel can run.
+ * The arguments of the launch hold several sets of the peers' buffers, for zero-copy operations, and the execution plan
+ * that the kernel can run. The host cannot ring for an operation with other buffers or with another plan.
  *
- * Between two operations, the kernel waits for no other rank and stays no longer than its window. So it delays others
- * who wait for the device by no more than the window.
+ * Between two operations, the kernel waits for no other rank and stays no longer than its window. So it delays other
+ * work on the device by at most the window.
  */
 #ifndef MSCCLPP_DEVICE_KERN_LINGER_H
 #define MSCCLPP_DEVICE_KERN_LINGER_H
@@ -34,7 +34,7 @@
 
 /*
  * Stores the payload of one word of the bell in the block's own memory. Also sets the arguments of the next operation
- * that the word tells. `index` is the word's number, MSCCLPP_DEV_BELL_*.
+ * that the word contains. `index` is the word's number, MSCCLPP_DEV_BELL_*.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_store_word(mscclpp_dev_linger_block_t *block_state, uint32_t index,
                                                uint32_t payload)
@@ -50,8 +50,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_store_word(mscclpp_dev_linger_block_t *block
 }
 
 /*
- * Returns the number of words to look at for an operation with the lists that `code`, a word CODE, tells: at least the
- * bell's first line.
+ * Returns the number of words to read for an operation with the word CODE `code`: up to the end of the operation's
+ * lists, and at least the bell's first line.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_linger_words_end(uint32_t nranks, uint32_t code)
 {
@@ -63,12 +63,12 @@ MSCCLPP_DEV uint32_t mscclpp_dev_linger_words_end(uint32_t nranks, uint32_t code
 }
 
 /*
- * Looks at the bell's first *words_end words once, with the listening threads, which are the block's first warp.
- * Returns true in all of them if all words of operation `number` have arrived; block_state then holds them. If only
- * some have arrived, they are taken, too, and taken again at the next look, which does no harm. Whether lists are
- * wanted is known when the other words have arrived; if they lie further on, raises *words_end for the next look. In
- * the thread that reads the word LEAVE, sets *leave to whether the host tells this kernel, number `kernel`, to leave.
- * In the others, *leave stays as it is.
+ * Reads the bell's first *words_end words once. Called by the listening threads, which are the block's first warp.
+ * Returns true, in all of these threads, if all words of operation `number` have arrived; block_state then holds them.
+ * If only some words have arrived, takes them and takes them again at the next look, which does no harm. The word CODE
+ * says whether the operation has lists; if lists lie beyond *words_end, raises *words_end for the next look. In the
+ * thread that reads the word LEAVE, sets *leave to true if the host tells this kernel, number `kernel`, to leave, and
+ * otherwise to false. In the other threads, *leave does not change.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const uint64_t *bell,
                                            mscclpp_dev_linger_block_t *block_state, uint32_t nranks,
@@ -76,12 +76,12 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
 {
     const uint32_t short_end = MSCCLPP_DEV_BELL_SHORT_END(nranks), long_end = MSCCLPP_DEV_BELL_LONG_END(nranks);
     bool is_missing = false, wants_lists = false, wants_long = false;
-    bool lacks_short = *words_end < short_end, lacks_rest = *words_end < long_end; /* `rest`: the other long ones */
+    bool lacks_short = *words_end < short_end, lacks_rest = *words_end < long_end; /* rest: words of long lists only */
     uint32_t index;
 
     /*
-     * Acquire makes the operands visible: the host made sure of that before it rang. What the words say is computed
-     * without branches, since each jump may have to fetch code.
+     * The loads acquire, so that the operands are visible: the host had them ready before it rang. The words are
+     * evaluated without branches, because each jump may have to fetch code.
      */
     MSCCLPP_DEV_ROLLED
     for (index = ctx->tid; index < *words_end; index += MSCCLPP_DEV_WARP) {
@@ -113,12 +113,12 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
 }
 
 /*
- * Returns true if all blocks have ended their last operation. They have then read its words from the relay. The first
- * block may then write the quit word over these words. Called by the listening threads.
+ * Returns true if all blocks have ended their last operation. They have then read the operation's words from the relay,
+ * and the first block may write the quit word over these words. Called by the listening threads.
  *
- * The other blocks wait for the relay without a deadline, as in a barrier of the kernel, because the first block always
- * writes to it in the end. Each block ends its operation in the end, even if it fails, because waits inside an
- * operation have a deadline.
+ * Each block ends its operation sooner or later, even if the operation fails, because waits inside an operation have a
+ * deadline. The other blocks wait for the relay without a deadline, as in a barrier of the kernel, because the first
+ * block always writes to the relay before it leaves.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                               const mscclpp_dev_linger_block_t *block_state)
@@ -137,7 +137,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, cons
     return !mscclpp_dev_warp_or(!have_ended);
 }
 
-/* Counts the operation that the bell has announced. The operation before has ended. Called by thread 0 alone. */
+/* Counts the operation that the bell has announced. The previous operation has ended. Called by thread 0 alone. */
 MSCCLPP_DEV void mscclpp_dev_linger_count(mscclpp_dev_linger_block_t *block_state)
 {
     ++block_state->args.launches;
@@ -145,8 +145,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_count(mscclpp_dev_linger_block_t *block_stat
 }
 
 /*
- * Returns true if the operation that has arrived is for the first block alone, and brief for those of its threads whose
- * `limits` these are.
+ * Returns true if the operation that has arrived is for the first block alone, and brief for the threads that have
+ * these `limits`.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_is_for_first(const mscclpp_dev_linger_block_t *block_state,
                                                  const mscclpp_dev_brief_limits_t *limits)
@@ -158,10 +158,11 @@ MSCCLPP_DEV bool mscclpp_dev_linger_is_for_first(const mscclpp_dev_linger_block_
 }
 
 /*
- * Serves an operation for which mscclpp_dev_linger_is_for_first is true, and counts its epoch. Called by all threads of
- * the first block, if `whole_block`, or by the listening threads alone. `launches` is the number of operations that
- * have ended, and `row_shift` is that of the limits for these threads. If a thread fails, sets ctx->failed in all of
- * them, and block_state->failed. All of these threads have read the epoch when the operation's function returns.
+ * Serves an operation for which mscclpp_dev_linger_is_for_first is true, and counts its epoch. With `whole_block`,
+ * called by all threads of the first block; otherwise, by the listening threads alone. `launches` is the number of
+ * operations that have ended, and `row_shift` is limits.row_shift for the calling threads. If a thread fails, sets
+ * ctx->failed in all calling threads, and block_state->failed. Thread 0 may advance the epoch at the end, because all
+ * calling threads have read the epoch when the operation's function returns.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *block_state,
                                                 uint32_t row_shift, uint64_t launches, bool whole_block)
@@ -188,17 +189,16 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_
 }
 
 /*
- * Polls the bell with the listening threads, and serves brief operations: alone if they can, else together with the
- * block's other threads, which wait in mscclpp_dev_linger_await_bell. Returns true when another operation has arrived.
- * Returns false when it is time to leave: the host says so, the kernel's time is over, or the period ends
- * (MSCCLPP_DEV_LINGER_PERIOD). Not inlined, for the same reason as the operations of linger_serve.h.
+ * Polls the bell and serves brief operations. Called by the listening threads. They serve an operation alone if it is
+ * brief enough, and otherwise together with the block's other threads, which wait in mscclpp_dev_linger_await_bell.
+ * Returns true when an operation has arrived that is not brief. Returns false when the kernel has to leave: the host
+ * says so, the kernel's time is over, or the period ends (MSCCLPP_DEV_LINGER_PERIOD). Not inlined, for the same reason
+ * as the operations of linger_serve.h.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, const mscclpp_dev_linger_args_t *args,
                                                         mscclpp_dev_linger_block_t *block_state)
 {
-    /*
-     * Local copies, because kernel arguments leave the cache at each look at the bell, like everything else in memory.
-     */
+    /* Local copies, because kernel arguments, like all other memory, leave the cache at each look at the bell. */
     const uint64_t *bell = args->common.mailbox->bell;
     const uint64_t kernel = args->number, idle_ns = args->idle_ns;
     const uint64_t window_end_ns = block_state->started_ns + args->window_ns;
@@ -222,7 +222,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
             leaves = false;
             mscclpp_dev_pause(&ctx);
         }
-        mscclpp_dev_warp_meet(); /* all see the words that each has taken */
+        mscclpp_dev_warp_meet(); /* all threads see the words that each thread has taken */
         whole_block = !mscclpp_dev_linger_is_for_first(block_state, &limits);
         if (whole_block && !mscclpp_dev_linger_is_for_first(block_state, &block_limits)) {
             return true;
@@ -240,10 +240,10 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
 }
 
 /*
- * Waits for the bell in the first block, and serves brief operations, until another operation has arrived. Returns
- * false, in all threads, when it is time to leave. Only one warp polls, so that a poll needs no barrier of the block.
- * The barrier publishes to the other threads what that warp has received. The operation before has ended, so it is
- * counted whether or not another one follows.
+ * Waits for the bell in the first block, and serves brief operations. Called by all threads of the block. Returns true,
+ * in all threads, when an operation has arrived that is not brief, and false when the kernel has to leave. Only one
+ * warp polls, so that a poll needs no barrier of the block. The barrier publishes to the other threads what that warp
+ * has received. The previous operation has ended, so it is counted whether or not another one follows.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                mscclpp_dev_linger_block_t *block_state)
@@ -272,18 +272,20 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Loop indices that mscclpp_dev_linger_relay spends on each block's words. A power of 2, for fast divisions, and at
- * least MSCCLPP_DEV_RELAY_WORDS.
+ * The number of loop indices of mscclpp_dev_linger_relay for each block's words. A power of 2, for fast divisions, and
+ * at least MSCCLPP_DEV_RELAY_WORDS.
  */
 #define MSCCLPP_DEV_RELAY_STRIDE 8u
 
 /*
- * Hands the words that the first block has taken from the bell (block_state->words) on to the other blocks, with the
- * epoch from which the operation starts. If `quits`, tells them to leave the kernel. Called by all threads.
- * block_state->words must not change before the block's next barrier, as other threads may still be reading them.
+ * Passes the words that the first block has taken from the bell (block_state->words) on to the other blocks, with the
+ * epoch before the operation. With `quits`, tells the other blocks to leave the kernel. Called by all threads of the
+ * first block. block_state->words must not change before the block's next barrier, because other threads may still read
+ * them.
  *
  * The upper half of each word of the relay is the operation's place: its number, counted from 0 at the kernel's first
- * operation. A block takes a word of the relay as new if its place is not that of the block's last operation.
+ * operation. A block takes a word of the relay as new if the word's place is not the place of the block's last
+ * operation.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *block_state, bool quits)
@@ -316,10 +318,11 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Waits for the next words of the relay in one of the other blocks, and takes them. Called by all threads; each waits
- * for some of the words. Returns false when it is time to leave. Operations that the first block executes alone do not
- * reach the other blocks. So the operation's number comes from a word's place, and its epoch is a word of its own. The
- * block's own place changes after the barrier, when all threads have compared their words with the old one.
+ * Waits for the next words of the relay in one of the other blocks, and takes them. Called by all threads; each thread
+ * waits for some of the words. Returns false when the kernel has to leave. Operations that the first block executes
+ * alone do not reach the other blocks. So the operation's number comes from a word's place, and the epoch has a word of
+ * its own. The block's own place changes after the barrier, when all threads have compared their words with the old
+ * place.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                 mscclpp_dev_linger_block_t *block_state)
@@ -331,7 +334,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
     for (index = ctx->tid; index < MSCCLPP_DEV_RELAY_WORDS; index += ctx->nthreads) {
         uint64_t word;
 
-        /* A word that still has the place of the last operation has not been written since. */
+        /* A word with the place of the last operation has not been written since that operation. */
         while (word = is_cluster ? mscclpp_dev_ld_acquire_cluster_u64(&block_state->relay[index])
                                  : mscclpp_dev_ld_acquire_gpu_u64(&args->common.state->relay[index]),
                (uint32_t)(word >> 32) == last_place) {
@@ -353,16 +356,16 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Executes one operation, whose word CODE is `code`, in the blocks that it is for. Other blocks only report its end. If
- * it is for the first block alone, they report nothing, because the host then waits for that block's report only. If a
- * thread fails, sets ctx->failed in it, and block_state->failed. From the latter all threads of the block learn of the
- * failure before the next operation.
+ * Executes the operation with the word CODE `code`. Called by all threads of all blocks. Blocks that do not take part
+ * only report the end. They report nothing if the operation is for the first block alone, because the host then waits
+ * only for the first block's report. If a thread fails, sets its ctx->failed, and block_state->failed, by which all
+ * threads of the block learn of the failure before the next operation.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *block_state, uint32_t code)
 {
     const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code);
-    mscclpp_dev_brief_limits_t limits = {0, 0, 0}; /* other collectives are brief only if they come by the bell */
+    mscclpp_dev_brief_limits_t limits = {0, 0, 0}; /* 0: here, no collective but all-reduce is brief */
     mscclpp_dev_ctx_t op_ctx = *ctx;
 
     op_ctx.nblocks = MSCCLPP_DEV_BELL_BLOCKS(code);
@@ -372,7 +375,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
             mscclpp_dev_st_release_sys_u64(&block_state->args.mailbox->ended[op_ctx.block],
                                            block_state->args.launches + 1);
         }
-        /* The data about this operation may be overwritten after this barrier. */
+        /* After this barrier, the description of this operation may be overwritten. */
         mscclpp_dev_block_sync(&op_ctx);
         return;
     }
@@ -404,7 +407,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
         mscclpp_dev_st_relaxed_block_u32(&block_state->failed, 1);
     }
     /*
-     * Only the first block counts: the other blocks read the epoch from the relay. They may do so before all of their
+     * Only the first block counts the epoch. The other blocks read it from the relay, possibly before all of their
      * threads are here.
      */
     if (op_ctx.block == 0 && op_ctx.tid == 0 && mscclpp_dev_linger_takes_epoch(kernel)) {
@@ -414,11 +417,11 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
 
 /*
  * Leaves the kernel. Called by all threads, as their last call. The last block to leave resets the relay, because the
- * next kernel counts places from 0 again. It then tells the host, which must not start another lingering kernel while
- * the relay is in use.
+ * next kernel counts places from 0 again. This block then tells the host, which must not start another lingering kernel
+ * while the relay is in use.
  *
- * In a cluster, all blocks meet, and the first one tells the host. No block leaves too early, because it has read all
- * words that the first block writes into its memory.
+ * In a cluster, all blocks meet, and the first block tells the host. No block leaves before it has read all words that
+ * the first block writes into its memory.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args)
 {
@@ -445,9 +448,9 @@ MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Runs the kernel: serves the operation of the launch, and then those that the host rings for. `block_state` lies in
- * memory that the block's threads share; its contents at the beginning do not matter. After a failure the kernel still
- * answers the bell, but its operations send nothing: each begins with ctx->failed as the block's threads have left it.
+ * Runs the kernel: serves the operation of the launch, and then the operations for which the host rings. `block_state`
+ * is in memory that the block's threads share; its contents at the beginning do not matter. After a failure the kernel
+ * still answers the bell, but its operations send nothing, because each of them begins with the block's ctx->failed.
  */
 MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                     mscclpp_dev_linger_block_t *block_state)
@@ -468,9 +471,9 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
         }
     }
     /*
-     * The first block writes into the memory of the others. Each of them must have cleared its words before. A block
-     * that takes part in the first operation has done so, as the first block writes only after that operation. The
-     * other blocks need this barrier.
+     * The first block writes into the memory of the other blocks, each of which must have cleared its words before. A
+     * block that takes part in the first operation has cleared them, because the first block writes only after that
+     * operation. The other blocks need this barrier.
      */
     if (mscclpp_dev_cluster_size(ctx) > 1 && MSCCLPP_DEV_BELL_BLOCKS(args->code) < ctx->nblocks) {
         mscclpp_dev_cluster_sync(ctx);
@@ -484,7 +487,7 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
         }
         block_state->args.launches = args->number - 1;
         block_state->args.rung = 0;
-        /* Blocks that take no part in the first operation get the epoch with the next one. */
+        /* Blocks that take no part in the first operation get the epoch with the next operation. */
         if (ctx->block < MSCCLPP_DEV_BELL_BLOCKS(args->code)) {
             block_state->args.epoch = args->common.state->progress[ctx->block].epoch;
         }

@@ -2,10 +2,10 @@
  * Brief all-reduces of a lingering kernel: one-shot all-reduces by packets in which each thread has at most one unit.
  * linger_brief_coll.h has the other collectives.
  *
- * These are the calls that take the least time, so fetching instructions takes a large part of it. Code that has left
- * the multiprocessor's instruction cache costs some 200 cycles a jump, and 500 while seven other processes use the GPU
+ * These are the shortest calls, and fetching instructions takes a large part of their time. Code that has left the
+ * multiprocessor's instruction cache costs some 200 cycles a jump, and 500 while seven other processes use the GPU
  * (contrib/perf/LOG.md). So this path is short: it depends on the type only where it combines, one loop waits for all
- * peers, and rare cases are out of line. If the first warp has all units, it serves the operation alone, while the
+ * peers, and rare cases are not inlined. If the first warp has all units, it serves the operation alone, while the
  * block's other warps stay in the barrier where they wait for the bell.
  */
 #ifndef MSCCLPP_DEVICE_KERN_LINGER_BRIEF_H
@@ -18,8 +18,8 @@
 #include "device/types/linger.h"
 
 /*
- * Returns the most bytes of an operation that `threads` threads serve with one unit each; 0 if the number of ranks has
- * no code of its own here. All ranks' units fit into the packet area then.
+ * Returns the maximum size of an operation, in bytes, that `threads` threads serve with one unit each and that fits
+ * into the packet area. 0: there is no code for this number of ranks.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_brief_max_bytes(const mscclpp_dev_args_t *args, uint32_t threads)
 {
@@ -29,8 +29,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_brief_max_bytes(const mscclpp_dev_args_t *args,
 }
 
 /*
- * Combines all ranks' units of a hot type and operation into *value, and returns true. Returns false for all others.
- * `units` are in rank order. `const_ranks` is their number, a constant.
+ * Combines the units of all ranks into *value, and returns true. Returns false, with nothing done, if type and
+ * operation are not hot. `units` has one unit for each rank, in rank order. Their number `const_ranks` is a constant.
  */
 MSCCLPP_DEV bool mscclpp_dev_brief_combine_hot(const mscclpp_dev_args_t *args, int const_ranks,
                                                const mscclpp_dev_vec_t *units, mscclpp_dev_vec_t *value)
@@ -62,20 +62,20 @@ typedef struct {
     uint32_t flag;     /* the flag in the packets */
 } mscclpp_dev_brief_packets_t;
 
-/* Returns the place of a unit from `sender` in the scratch of `receiver`. */
+/* Returns the address at which `sender` puts its unit in the scratch of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_brief_slot(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_packets_t *packets,
                                          uint32_t receiver, uint32_t sender)
 {
     return args->scratch[receiver] + packets->offset + sender * 2 * packets->half_gap;
 }
 
-/* Units that mscclpp_dev_brief_store_any loads before it combines the first of them. */
+/* The number of units that mscclpp_dev_brief_store_any loads before it combines the first unit. */
 #define MSCCLPP_DEV_BRIEF_BATCH 4
 
 /*
  * Combines the units number `unit` of ranks 0 to `ranks_end` - 1, for any type and operation, and stores the result.
- * Reads the packets once more, although the caller has them: passing them would force them out of registers for the hot
- * types, too. `ranks_end` is at least 1. `bytes` is the size of the whole result.
+ * All of these units have arrived. Reads their packets once more, because passing the units would force them out of
+ * registers for the hot types, too. `ranks_end` is at least 1. `bytes` is the size of the whole result.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_brief_store_any(const mscclpp_dev_args_t *args,
                                                      mscclpp_dev_brief_packets_t packets, uint32_t unit,
@@ -92,7 +92,7 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_brief_store_any(const mscclpp_dev_args_t *a
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH; ++i) {
             units[i] = mscclpp_dev_vec_zero();
-            if (first + i < ranks_end) { /* it has arrived */
+            if (first + i < ranks_end) {
                 (void)mscclpp_dev_poll_unit(slots + (first + i) * 2 * packets.half_gap, packets.half_gap, &units[i],
                                             packets.flag, MSCCLPP_DEV_LL16);
             }
@@ -118,8 +118,8 @@ typedef struct {
 } mscclpp_dev_brief_t;
 
 /*
- * Writes the counters as they must be after the operation into the `progress` of all blocks. All threads of the
- * operation take part, while its packets are on their way. No block reads its counters before the operation has ended.
+ * Writes the counters after the operation into the `progress` of all blocks. Called by all threads of the operation,
+ * while its packets are on their way. No block reads its counters before the operation has ended.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_advance(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                            const mscclpp_dev_brief_t *brief)
@@ -142,9 +142,9 @@ MSCCLPP_DEV void mscclpp_dev_brief_advance(const mscclpp_dev_ctx_t *ctx, const m
 }
 
 /*
- * Waits for a thread's unit from all ranks, and stores it in `units`, by rank. `const_ranks` is the number of ranks, a
- * constant. A unit comes from this rank, too: reading it back takes no longer than the peers' packets take, and spares
- * the code that would tell own and others' units apart. Returns false, with ctx->failed set, if the thread gives up.
+ * Waits for this thread's unit from each rank, and stores the units in `units`, by rank. Returns false, with
+ * ctx->failed set, if the thread gives up. The number of ranks `const_ranks` is a constant. This rank has sent a unit
+ * to itself, too: reading it back takes no longer than the peers' packets take, and needs no code of its own.
  */
 MSCCLPP_DEV bool mscclpp_dev_brief_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                           const mscclpp_dev_brief_packets_t *packets, mscclpp_dev_vec_t *units)
@@ -167,9 +167,9 @@ MSCCLPP_DEV bool mscclpp_dev_brief_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Ends a brief operation: reports it as mscclpp_dev_finish does. Called by all of the operation's threads, whether they
- * have failed or not: whole blocks, if `whole_blocks`, or the first warp alone. If one of them has failed, sets
- * ctx->failed in all of them, and all later operations of the team give up.
+ * Ends a brief operation: reports the end as mscclpp_dev_finish does. Called by all threads of the operation, whether
+ * they have failed or not; these are all threads of its blocks (`whole_blocks`) or the first warp alone. If a thread
+ * has failed, sets ctx->failed in all of them, and all later operations of the team give up.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_end(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                        bool whole_blocks)
@@ -190,14 +190,14 @@ MSCCLPP_DEV void mscclpp_dev_brief_end(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Executes a brief operation. Called by all threads of the operation's blocks, or by the first warp of the first block
- * alone: `whole_blocks` tells which. `const_ranks` is the number of ranks, a constant. `launches` is the number of
- * operations that have ended, and `is_rung` tells whether this one came by the bell. Reports the end, as
- * mscclpp_dev_finish does. A thread that has failed before sends nothing, and one that gives up stores nothing.
+ * Executes a brief operation, and reports its end as mscclpp_dev_finish does. Called by all threads of the operation's
+ * blocks (`whole_blocks`), or by the first warp of the first block alone. The number of ranks `const_ranks` is a
+ * constant. `launches` is the number of operations that have ended. `is_rung` says that this operation came by the
+ * bell. A thread that has failed before sends nothing, and a thread that gives up stores nothing.
  *
- * In the warp that has the last units, lanes without a unit of their own repeat the last one: they send the same
- * packets to the same places. So the warp never diverges, and executes its code from the first instruction to the last
- * one, without jumps that would each have to fetch code.
+ * In the warp that has the last units, lanes without a unit of their own repeat the last unit: they send the same
+ * packets to the same places. So the warp never diverges, and executes its code without jumps, each of which would have
+ * to fetch code.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                        uint64_t launches, bool is_rung, bool whole_blocks)
@@ -218,12 +218,12 @@ MSCCLPP_DEV void mscclpp_dev_brief_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     if (sends) {
         value = mscclpp_dev_ld_unit(args->in, unit, args->bytes);
         MSCCLPP_DEV_UNROLL
-        for (i = 1; i <= (uint32_t)const_ranks; ++i) { /* to this rank last */
+        for (i = 1; i <= (uint32_t)const_ranks; ++i) { /* sends to this rank last */
             mscclpp_dev_put_unit(mscclpp_dev_brief_slot(args, &packets, mscclpp_dev_peer(args, i), args->rank),
                                  packets.half_gap, value, flag, MSCCLPP_DEV_LL16);
         }
     }
-    mscclpp_dev_warp_meet(); /* in place, no lane stores before all have read the operand */
+    mscclpp_dev_warp_meet(); /* in place: no lane stores before all lanes have read the operand */
     mscclpp_dev_brief_advance(ctx, args, &brief);
     if (sends && mscclpp_dev_brief_gather(ctx, args, const_ranks, &packets, units)) {
         if (mscclpp_dev_brief_combine_hot(args, const_ranks, units, &value)) {
@@ -235,7 +235,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     mscclpp_dev_brief_end(ctx, args, launches, whole_blocks);
 }
 
-/* mscclpp_dev_brief_run by number of ranks, out of line. Each returns true if the thread has failed. */
+/* mscclpp_dev_brief_run for each number of ranks, not inlined. Each function returns true if the thread has failed. */
 #define MSCCLPP_DEV_LINGER_BRIEF(n_)                                                                                   \
     MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_brief##n_(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,       \
                                                           uint64_t launches, bool is_rung, bool whole_blocks)          \
@@ -246,7 +246,9 @@ MSCCLPP_DEV void mscclpp_dev_brief_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 MSCCLPP_DEV_RANKS(MSCCLPP_DEV_LINGER_BRIEF)
 #undef MSCCLPP_DEV_LINGER_BRIEF
 
-/* Executes a brief operation; see mscclpp_dev_brief_run. Returns true if the thread has failed. */
+/*
+ * Executes a brief operation as mscclpp_dev_brief_run does, for 2, 4 or 8 ranks. Returns true if the thread has failed.
+ */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_brief(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                 uint64_t launches, bool is_rung, bool whole_blocks)
 {

@@ -1,22 +1,23 @@
 /*
- * Brief operations of a lingering kernel for collectives other than all-reduce. They go by packets. The blocks of data
- * have one size, or the bell has short lists of them. Each thread has few units. There is little code, as in
- * linger_brief.h, because fetching instructions takes a large part of a small call. Operations with lists, and those
- * with several units a thread, have functions of their own, so that the others do not fetch code for that.
+ * Brief operations of a lingering kernel for collectives other than all-reduce: operations by packets in which each
+ * thread has few units. The blocks of data have one size, or the bell has short lists of them. There is little code, as
+ * in linger_brief.h, because fetching instructions takes a large part of a small call. Operations with lists, and
+ * operations with several units a thread, have functions of their own, so that other operations do not fetch their
+ * code.
  *
- * The threads form rows of the same length, one for each rank. Thread number `lane` of row i has unit `lane` of the
- * block for the i-th next rank, and of the block from the rank i places before. Row 0 has the rank's own block, which
- * goes through the rank's own slot: one code serves all rows, and everything that is stored comes from packets. If a
- * block has more units than a row has threads, they take turns. If the collective combines blocks, thread i combines
- * unit i of what all ranks have sent.
+ * The threads form rows of the same length, one for each rank. Thread number `lane` of row i sends unit `lane` of the
+ * block for the rank i places after this rank, and receives unit `lane` of the block from the rank i places before. Row
+ * 0 has the rank's own block, which goes through the rank's own slot: one code serves all rows, and everything that is
+ * stored comes from packets. If a block has more units than a row has threads, the threads take several units in turn.
+ * If the collective combines blocks, thread i combines unit i of all ranks.
  *
  * A warp that has a unit of a block does not diverge: lanes beyond the block's end repeat its last unit, as in
  * mscclpp_dev_brief_run.
  *
  * The slots, and the empty packets of ranks without a block for a peer, are those of coll/packets.h. So one rank may
- * serve an operation by this code, and another rank by that one. Whether a rank's lists are short does not matter to
- * its peers. Each two ranks exchange at least one packet in either direction, even if all their blocks are
- * empty. coll/packets.h says why.
+ * serve an operation by this code, and another rank by coll/packets.h. Whether a rank's lists are short does not matter
+ * to its peers. Any two ranks exchange at least one packet in either direction, even if all their blocks are empty.
+ * coll/packets.h says why.
  */
 #ifndef MSCCLPP_DEVICE_KERN_LINGER_BRIEF_COLL_H
 #define MSCCLPP_DEVICE_KERN_LINGER_BRIEF_COLL_H
@@ -24,10 +25,13 @@
 #include "device/kern/coll/blocks.h"
 #include "device/kern/linger_brief.h"
 
-/* The most units of a block of data that a thread sends or receives, if all threads of a block serve the operation. */
+/*
+ * The maximum number of units of a block of data that a thread sends or receives, if the whole first block of the grid
+ * serves the operation.
+ */
 #define MSCCLPP_DEV_BRIEF_UNITS 4u
 
-/* The most bytes of brief operations of some threads. 0: no operation is brief. */
+/* The maximum sizes of operations that are brief for some number of threads, in bytes. 0: no operation is brief. */
 typedef struct {
     uint32_t allreduce;
     uint32_t coll;      /* of a block of data, in other collectives */
@@ -45,13 +49,19 @@ MSCCLPP_DEV mscclpp_dev_brief_limits_t mscclpp_dev_brief_limits(const mscclpp_de
     while (args->nranks << (limits.row_shift + 1) <= threads && 2u << limits.row_shift <= args->oneshot_capacity) {
         ++limits.row_shift;
     }
-    /* A warp alone has one unit a thread; more would have to wait for one another. Thread i combines unit i. */
+    /*
+     * A warp alone has one unit a thread, because further units would have to wait for the first ones. Thread i
+     * combines unit i.
+     */
     row_units = (threads > MSCCLPP_DEV_WARP ? MSCCLPP_DEV_BRIEF_UNITS : 1) << limits.row_shift;
     limits.coll = args->nranks <= threads ? MSCCLPP_DEV_UNIT * (row_units < units ? row_units : units) : 0;
     return limits;
 }
 
-/* Returns true if an operation is brief. `code` is the bell's word CODE. */
+/*
+ * Returns true if the operation with these arguments and the word CODE `code` is brief for the threads with these
+ * `limits`.
+ */
 MSCCLPP_DEV bool mscclpp_dev_linger_is_brief(const mscclpp_dev_args_t *args, uint32_t code,
                                              const mscclpp_dev_brief_limits_t *limits)
 {
@@ -80,34 +90,40 @@ typedef struct {
     uint32_t bytes;
 } mscclpp_dev_brief_block_t;
 
-/* Returns the last unit of a block of `bytes` bytes. An empty block has an empty packet in place of unit 0. */
+/*
+ * Returns the number of the last unit of a block of `bytes` bytes; 0 for an empty block, which has an empty packet in
+ * place of unit 0.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_last_unit(uint32_t bytes)
 {
     return bytes == 0 ? 0 : (bytes - 1) / MSCCLPP_DEV_UNIT;
 }
 
-/* Returns true if some lane of the warp has a unit up to number `last_unit`. `unit` is the number of this lane's. */
+/*
+ * Returns true if some lane of the warp has a unit with a number up to `last_unit`. `unit` is the number of this lane's
+ * unit.
+ */
 MSCCLPP_DEV bool mscclpp_dev_brief_coll_warp_has_unit(uint32_t unit, uint32_t last_unit)
 {
     return unit / MSCCLPP_DEV_WARP <= last_unit / MSCCLPP_DEV_WARP;
 }
 
-/* Returns the place of unit `unit` from `sender` in the scratch of `receiver`. */
+/* Returns the address at which `sender` puts unit `unit` in the scratch of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_brief_coll_slot(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll,
                                               uint32_t receiver, uint32_t sender, uint32_t unit)
 {
     return mscclpp_dev_brief_slot(args, &coll->packets, receiver, sender) + (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
-/* Returns true if this rank's own block is in the output already. */
+/* Returns true if this rank's own block is already in the output. */
 MSCCLPP_DEV bool mscclpp_dev_brief_coll_is_in_output(const mscclpp_dev_brief_coll_t *coll)
 {
     return MSCCLPP_DEV_BELL_IN_PLACE(coll->word) != 0 && !MSCCLPP_DEV_COMBINES(MSCCLPP_DEV_BELL_PATTERN(coll->word));
 }
 
 /*
- * Returns the size that the second list tells of this rank's own block, or of its result. Called if there are lists. A
- * block that is in the output already counts as empty, as the first list need not say where it lies in the input.
+ * Returns the size of this rank's own block, or of its result, from the second list. Called only if there are lists. A
+ * block that is already in the output counts as empty, because the first list need not say where it lies in the input.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_own_bytes(const mscclpp_dev_args_t *args,
                                                       const mscclpp_dev_brief_coll_t *coll)
@@ -118,8 +134,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_own_bytes(const mscclpp_dev_args_t *
 }
 
 /*
- * Returns the block that this rank sends to `peer` or, if `is_received`, the one that it receives from there. Its place
- * is in the input or in the output. `is_received` is a constant.
+ * Returns the block that this rank sends to `peer`, with its offset in the input, or, if `is_received`, the block that
+ * it receives from `peer`, with its offset in the output. `is_received` is a constant.
  */
 MSCCLPP_DEV mscclpp_dev_brief_block_t mscclpp_dev_brief_coll_block(const mscclpp_dev_args_t *args,
                                                                    const mscclpp_dev_brief_coll_t *coll, uint32_t peer,
@@ -145,8 +161,8 @@ MSCCLPP_DEV mscclpp_dev_brief_block_t mscclpp_dev_brief_coll_block(const mscclpp
 }
 
 /*
- * Sends unit `unit` of the block for `peer`, or its last unit if there are fewer. For an empty block, sends the empty
- * packet.
+ * Sends unit `unit` of the block for `peer`, or the block's last unit if it has fewer units. For an empty block, sends
+ * the empty packet.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_send_unit(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll,
                                                   uint32_t peer, mscclpp_dev_brief_block_t block, uint32_t unit)
@@ -185,9 +201,10 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_send(const mscclpp_dev_args_t *args, con
 }
 
 /*
- * Receives this thread's units, or its empty packet, and stores the units. A block of this rank's own that is in the
- * output already is not stored. If the wait fails, sets ctx->failed and stores nothing. `max_units` is the maximum
- * number of units of a thread, a constant. Each turn of the wait polls all of the thread's packets.
+ * Receives this thread's units, or its empty packet, and stores the units. Called by the threads that are in a row.
+ * Does not store this rank's own block if it is already in the output. If the wait fails, sets ctx->failed and stores
+ * nothing. `max_units` is the maximum number of units of a thread, a constant. Each turn of the wait polls all of the
+ * thread's packets.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                              const mscclpp_dev_brief_coll_t *coll, uint32_t max_units)
@@ -232,7 +249,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* Returns the end of the ranks whose blocks this rank combines: they are those from 0 to this number minus 1. */
+/* Returns the number of ranks whose blocks this rank combines. They are ranks 0 to the result minus 1. */
 MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_ranks_end(const mscclpp_dev_args_t *args,
                                                       const mscclpp_dev_brief_coll_t *coll)
 {
@@ -245,9 +262,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_ranks_end(const mscclpp_dev_args_t *
 }
 
 /*
- * Receives a thread's unit from each rank that has a block for this one, combines these in rank order, and stores the
- * result. Threads with unit 0 also receive the empty packets of the other ranks. If a wait fails, sets ctx->failed and
- * stores nothing.
+ * Receives this thread's unit from each rank that has a block for this rank, combines the units in rank order, and
+ * stores the result. Threads with unit 0 also receive the empty packets of the other ranks. If a wait fails, sets
+ * ctx->failed and stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                 const mscclpp_dev_brief_coll_t *coll)
@@ -306,11 +323,12 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Executes a brief operation of a collective other than all-reduce. Called by all threads of the first block, or by its
- * first warp alone: `whole_block` tells which. The operation has come by the bell; `word` is the bell's word COLL, and
- * `lists` its words from MSCCLPP_DEV_BELL_LIST on, or NULL, a constant, if there are no lists. `max_units` is the
- * maximum number of units of a thread, a constant. `launches` is the number of operations that have ended. A thread
- * that has failed before sends nothing, and one that gives up stores nothing.
+ * Executes a brief operation of a collective other than all-reduce, and reports its end. Called by all threads of the
+ * first block (`whole_block`), or by its first warp alone. The operation came by the bell. `word` is the bell's word
+ * COLL. `lists` points to the bell's words from MSCCLPP_DEV_BELL_LIST on; it is the constant NULL if there are no
+ * lists. `max_units` is the maximum number of units of a thread, a constant. A row has 1 << `row_shift` threads.
+ * `launches` is the number of operations that have ended. A thread that has failed before sends nothing, and a thread
+ * that gives up stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t word,
                                             const uint32_t *lists, uint32_t max_units, uint32_t row_shift,
@@ -331,7 +349,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclp
     if (is_in_row) {
         mscclpp_dev_brief_coll_send(args, &coll, max_units);
     }
-    if (MSCCLPP_DEV_BELL_IN_PLACE(word) != 0) { /* no thread stores before all have read what lies there */
+    if (MSCCLPP_DEV_BELL_IN_PLACE(word) != 0) { /* no thread stores before all threads have read their operands */
         if (whole_block) {
             mscclpp_dev_block_sync(ctx);
         } else {
@@ -350,8 +368,8 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * mscclpp_dev_brief_coll_run without lists and with them, with one unit a thread and with several, out of line for the
- * same reason as the operations of linger_serve.h. Each returns true if a thread has failed.
+ * mscclpp_dev_brief_coll_run without and with lists, and with one unit and with several units a thread. Not inlined,
+ * for the same reason as the operations of linger_serve.h. Each function returns true if a thread has failed.
  */
 #define MSCCLPP_DEV_LINGER_BRIEF_COLL(name_, lists_, max_)                                                             \
     MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_brief_##name_(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,   \
@@ -369,8 +387,9 @@ MSCCLPP_DEV_LINGER_BRIEF_COLL(blocks_long, lists, MSCCLPP_DEV_BRIEF_UNITS)
 #undef MSCCLPP_DEV_LINGER_BRIEF_COLL
 
 /*
- * Executes a brief operation; see mscclpp_dev_brief_coll_run. `lists` is not NULL, and `has_lists` tells whether the
- * operation has these lists. Returns true if a thread has failed. Out of line, so that all-reduces do not jump over it.
+ * Executes a brief operation as mscclpp_dev_brief_coll_run does. Returns true if a thread has failed. `lists` is not
+ * NULL; `has_lists` says that the operation has lists there. Not inlined, so that all-reduces do not jump over this
+ * code.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_brief_coll(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,
                                                              uint32_t word, const uint32_t *lists, bool has_lists,

@@ -1,6 +1,6 @@
 /*
- * The operations that a lingering kernel (kern/linger.h) executes: what the bell asks for, by the bodies of
- * kern/allreduce, kern/coll and kern/plan.
+ * The operations that a lingering kernel (kern/linger.h) executes. They use the kernel bodies of kern/allreduce,
+ * kern/coll and kern/plan.
  */
 #ifndef MSCCLPP_DEVICE_KERN_LINGER_SERVE_H
 #define MSCCLPP_DEVICE_KERN_LINGER_SERVE_H
@@ -17,9 +17,9 @@
 #include "device/types/linger.h"
 
 /*
- * Each kind of operation is a function of its own, with its own copy of the context. Inlined together, they would need
- * more registers than there are, and what does not fit into registers leaves the cache at each look at the bell. Each
- * function returns true if the thread has failed.
+ * Defines mscclpp_dev_linger_<name_>, which executes one kind of operation with its own copy of the context. Returns
+ * true if the thread has failed. The functions are not inlined: together they would need more registers than there are,
+ * and values that do not fit into registers leave the cache at each look at the bell.
  */
 #define MSCCLPP_DEV_LINGER_OPERATION(name_, args_, call_)                                                              \
     MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_##name_(mscclpp_dev_ctx_t ctx, const args_ *args)                      \
@@ -30,9 +30,9 @@
     }
 
 /*
- * Operations of a hot type and operation (types/hot.h) for `n_` ranks, all three of which are constants. Those without
- * such constants follow below. `name_` is <dtype><op>, pasted from the names of the constants. So there is a function
- * mscclpp_dev_linger_twophase2MSCCLPP_DTYPE_FLOAT32MSCCLPP_OP_SUM.
+ * Operations for which a hot type and operation (types/hot.h) and the number of ranks `n_` are constants. The
+ * operations without such constants follow below. `name_` is <dtype><op>, pasted from the names of the constants. So
+ * there is a function mscclpp_dev_linger_twophase2MSCCLPP_DTYPE_FLOAT32MSCCLPP_OP_SUM.
  */
 #define MSCCLPP_DEV_LINGER_LONG(n_, name_, hot_, dtype_, op_)                                                          \
     MSCCLPP_DEV_LINGER_OPERATION(                                                                                      \
@@ -43,10 +43,7 @@
     MSCCLPP_DEV_LINGER_OPERATION(zerocopy##n_##name_, mscclpp_dev_zerocopy_args_t,                                     \
                                  mscclpp_dev_zerocopy_ranks(&ctx, args, n_, false, hot_, (int)(dtype_), (int)(op_)))
 
-/*
- * Only 2 ranks have a put operation of their own, because puts pay off mainly there. The functions are called
- * mscclpp_dev_linger_put2<dtype><op>, pasted likewise.
- */
+/* Puts have such a function only for 2 ranks, where they pay off most: mscclpp_dev_linger_put2<dtype><op>. */
 #define MSCCLPP_DEV_LINGER_HOT2(dtype_, op_)                                                                           \
     MSCCLPP_DEV_LINGER_LONG(2, dtype_##op_, true, dtype_, op_)                                                         \
     MSCCLPP_DEV_LINGER_OPERATION(put2##dtype_##op_, mscclpp_dev_args_t,                                                \
@@ -56,7 +53,7 @@
 MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT2)
 MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT4)
 MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT8)
-/* Operations for any number of ranks, which look type and operation up at run time. */
+/* Operations for any number of ranks, type and operation. They look these up at run time. */
 MSCCLPP_DEV_LINGER_OPERATION(oneshot, mscclpp_dev_args_t,
                              mscclpp_dev_oneshot_long(&ctx, args, 0, false, (int)args->dtype, (int)args->op,
                                                       MSCCLPP_DEV_LL16))
@@ -75,8 +72,8 @@ MSCCLPP_DEV_LINGER_OPERATION(nodes_packets, mscclpp_dev_nodes_args_t,
                                                                  (int)args->common.op))
 MSCCLPP_DEV_LINGER_OPERATION(move, mscclpp_dev_coll_args_t, mscclpp_dev_coll_move_packets(&ctx, args, NULL))
 /*
- * Operations that combine blocks: of one size if `blocks_` is NULL, otherwise of sizes that differ. `hot_` says that
- * `dtype_` and `op_` are constants.
+ * Operations that combine blocks of data. If `blocks_` is NULL, all blocks have the same size. `hot_` true: `dtype_`
+ * and `op_` are constants.
  */
 #define MSCCLPP_DEV_LINGER_COMBINE(name_, args_, coll_, blocks_, hot_, dtype_, op_)                                    \
     MSCCLPP_DEV_LINGER_OPERATION(name_, args_,                                                                         \
@@ -99,10 +96,10 @@ MSCCLPP_DEV_LINGER_OPERATION(move_blocks, mscclpp_dev_blocks_args_t,
 #undef MSCCLPP_DEV_LINGER_OPERATION
 
 /*
- * Executes one all-reduce within a node: by packets, and too long to be brief (linger_brief.h). Here and below, `code`
- * is the bell's word CODE, and the functions return true if the thread has failed. On a GPU, the code that runs has
- * type, operation and number of ranks as constants if type and operation are hot (types/hot.h) and there are 2, 4 or 8
- * ranks.
+ * Executes one all-reduce within a node by packets that is too long to be brief (linger_brief.h). Here and below,
+ * `code` is the bell's word CODE, and the functions return true if the thread has failed. On a GPU, type, operation and
+ * number of ranks are constants in the code that runs if type and operation are hot (types/hot.h) and there are 2, 4 or
+ * 8 ranks.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   uint32_t code)
@@ -132,9 +129,9 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * Executes one all-reduce by puts (allreduce_oneshot_put.h). On a GPU, the code that runs has type, operation and
- * number of ranks as constants if type and operation are hot (types/hot.h), there are 2 ranks, and both buffers begin
- * at multiples of MSCCLPP_DEV_UNIT.
+ * Executes one all-reduce by puts (allreduce_oneshot_put.h). On a GPU, type, operation and number of ranks are
+ * constants in the code that runs if type and operation are hot (types/hot.h), there are 2 ranks, and both buffers
+ * begin at multiples of MSCCLPP_DEV_UNIT.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                               uint32_t code)
@@ -153,9 +150,9 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, cons
 }
 
 /*
- * Executes one zero-copy all-reduce on one of the kernel's sets of buffers, `set`, which it copies into the block's
- * arguments first. All threads of the block call it; no thread uses the arguments before all of them are copied. The
- * code that runs has the same constants as in mscclpp_dev_linger_serve_packets.
+ * Executes one zero-copy all-reduce on `set`, one of the kernel's sets of buffers. Called by all threads of the block.
+ * First copies the set into `args`, the block's arguments; no thread uses the arguments before all of them are copied.
+ * The same values are constants as in mscclpp_dev_linger_serve_packets.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_set_t *set,
                                                    mscclpp_dev_zerocopy_args_t *args, uint32_t code)
@@ -194,8 +191,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_is_varied(uint32_t kernel)
 }
 
 /*
- * Returns the upper half of the relay's words for the lists of operation `number`. Never 0, which a cleared relay has,
- * and different for all operations of one kernel (MSCCLPP_DEV_LINGER_PERIOD).
+ * Returns the upper half of the relay's words for the lists of operation `number`. It is never 0, as in a cleared
+ * relay, and it differs between all operations of one kernel (MSCCLPP_DEV_LINGER_PERIOD).
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_linger_list_flag(uint64_t number)
 {
@@ -203,8 +200,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_linger_list_flag(uint64_t number)
 }
 
 /*
- * Hands the words of long lists on to the other blocks of the kernel, as they came with the bell. Called by all threads
- * of the first block. In a cluster, each word for each block has a thread of its own, if there are enough threads.
+ * Passes the words of long lists that came with the bell on to the other blocks of the kernel. Called by all threads of
+ * the first block. In a cluster, each word for each block has a thread of its own, if there are enough threads.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_relay_lists(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *block_state)
 {
@@ -228,8 +225,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay_lists(const mscclpp_dev_ctx_t *ctx, ms
 }
 
 /*
- * Waits until word `index` of long lists has come through the relay, and returns it. Called by the other blocks. They
- * wait without a deadline, as in mscclpp_dev_linger_await_relay.
+ * Waits until word `index` of long lists has come through the relay, and returns its payload. Called in the other
+ * blocks, which wait without a deadline, as in mscclpp_dev_linger_await_relay.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_linger_await_list_word(mscclpp_dev_ctx_t *ctx,
                                                         const mscclpp_dev_linger_block_t *block_state, uint32_t index)
@@ -238,7 +235,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_linger_await_list_word(mscclpp_dev_ctx_t *ctx,
     const bool is_cluster = mscclpp_dev_cluster_size(ctx) > 1;
     uint64_t word;
 
-    /* The word may be one of an older operation. */
+    /* The word may still be that of an older operation. */
     while (word = is_cluster ? mscclpp_dev_ld_acquire_cluster_u64(&block_state->relay[index])
                              : mscclpp_dev_ld_acquire_gpu_u64(&block_state->args.state->relay[index]),
            (uint32_t)(word >> 32) != flag) {
@@ -247,7 +244,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_linger_await_list_word(mscclpp_dev_ctx_t *ctx,
     return (uint32_t)word;
 }
 
-/* Stores word `i` of lists of `nranks` ranks that have two words for each block of data: its offset and its size. */
+/* Stores word `i` of lists of `nranks` ranks with two words for each block of data: first its offset, then its size. */
 MSCCLPP_DEV void mscclpp_dev_linger_store_list_word(mscclpp_dev_blocks_args_t *args, uint32_t nranks, uint32_t i,
                                                     uint64_t word)
 {
@@ -261,10 +258,11 @@ MSCCLPP_DEV void mscclpp_dev_linger_store_list_word(mscclpp_dev_blocks_args_t *a
 }
 
 /*
- * Takes the lists of the operation's blocks of data: short or long ones that came with the bell, or those of the
- * kernel's first operation, from the mailbox. Called by all threads of each block that takes part, before the block's
- * next barrier. One warp reads neighbouring words of the mailbox, since reads of the host's memory wait for one another
- * unless they are one access. Out of line, because operations without lists do not need this code.
+ * Takes the lists of the operation's blocks of data into block_state->blocks: short or long lists that came with the
+ * bell, or, for the kernel's first operation, the lists in the mailbox. Called by all threads of each block that takes
+ * part; the block must then synchronise. One warp reads neighbouring words of the mailbox, because reads of the host's
+ * memory wait for one another unless they are one access. Not inlined, because operations without lists do not need
+ * this code.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_linger_take_lists(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
 {
@@ -306,10 +304,10 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_linger_take_lists(mscclpp_dev_ctx_t ctx, ms
 }
 
 /*
- * Executes one operation of a collective other than all-reduce. The collective's own arguments share memory with those
- * of other kinds of operations. No kind relies on what is left there: it writes its arguments before each use, or never
- * runs in the same kernel as a collective. Not inlined, so that the kernel's loop is little code for the other
- * operations.
+ * Executes one operation of a collective other than all-reduce. The collective's arguments share memory with the
+ * arguments of other kinds of operations. No kind relies on old contents of this memory: it writes its arguments before
+ * each use, or never runs in the same kernel as a collective. Not inlined, so that the kernel's loop is little code for
+ * the other operations.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
 {
@@ -344,7 +342,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t ctx, ms
     }
 }
 
-/* Runs the plan's program, out of line like the operations above. The kernel has copied the program when it began. */
+/* Runs the plan's program, which the kernel copied when it began. Not inlined, like the operations above. */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
 {
     const mscclpp_dev_plan_args_t *args = &block_state->plan;
@@ -355,7 +353,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_
     return ctx.failed;
 }
 
-/* The same for sums of floats, with type and operation as constants. */
+/* Runs the plan's program for sums of floats, with type and operation as constants. */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan_float(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
 {
     ctx.lingers = true;
@@ -366,9 +364,9 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan_float(mscclpp_dev_ctx_t ctx, ms
 
 /*
  * Executes one operation by the kernel's plan: fills in the arguments that depend on the call, and runs the program.
- * The kernel must have a plan, and the block must be one of those that run it, as only these have copied their program.
- * Of all ranks' input and output, the plan may use only this rank's, which are filled in here. Not inlined, for the
- * same reason as mscclpp_dev_linger_serve_coll.
+ * The kernel must have a plan, and the block must be one of the plan's blocks, because only these have copied their
+ * program. The plan may use the input and output of this rank, which are filled in here, but not those of other ranks.
+ * Not inlined, for the same reason as mscclpp_dev_linger_serve_coll.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_plan(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
 {

@@ -1,6 +1,6 @@
 /*
- * Barriers between the ranks' blocks of the same number, and the beginning and end of an operation: its flags, its
- * counters, and its report to the host.
+ * Barriers, in which block i meets block i of each other rank; and the beginning and end of an operation: its flags,
+ * its counters, and its report to the host.
  */
 #ifndef MSCCLPP_DEVICE_LIB_BARRIER_H
 #define MSCCLPP_DEVICE_LIB_BARRIER_H
@@ -15,9 +15,9 @@ MSCCLPP_DEV mscclpp_dev_sync_t *mscclpp_dev_sync_of(const mscclpp_dev_args_t *ar
 
 /*
  * Waits until the blocks with this block's number on all other ranks have entered barrier number `count`, counted over
- * the team's life. Called by all threads of the block. Afterwards they see all that any thread of those blocks wrote
- * before the barrier. If a thread gives up, ctx->failed is set in all threads of the block. A thread that had failed
- * before sends its peers nothing.
+ * the team's life. Called by all threads of the block. Afterwards all threads see what any thread of the other blocks
+ * wrote before the barrier. If a thread gives up, sets ctx->failed in all threads of the block. A thread that had
+ * failed before sends its peers nothing.
  *
  * Each counter has only one writer, so a plain store is enough. With several writers, each barrier would need an atomic
  * addition in the peer's memory. The block synchronises before the store, so the store releases the writes of the whole
@@ -48,7 +48,10 @@ MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_a
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/* Returns how many of the team's operations have ended before this one. A lingering kernel has its own count. */
+/*
+ * Returns the number of the team's operations before this one, all of which have ended. A lingering kernel counts for
+ * itself.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     return ctx->lingers ? args->launches : args->state->progress[ctx->block].launches;
@@ -56,9 +59,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const
 
 /*
  * Marks the thread as failed if an earlier operation gave up. Called before the thread sends anything: the operands may
- * be results of the failed operation, and peers would take this operation's packets for those that were never sent. The
- * host cannot check this, because the operation may have been in the stream already when the earlier one failed. A
- * lingering kernel checks only once, before its first operation.
+ * be results of the failed operation, and peers would take this operation's packets for packets that the failed one
+ * never sent. The host cannot check this, because the operation may have been in the stream already when the earlier
+ * operation failed. A lingering kernel checks only once, before its first operation.
  */
 MSCCLPP_DEV void mscclpp_dev_recall_failure(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -67,12 +70,13 @@ MSCCLPP_DEV void mscclpp_dev_recall_failure(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * Waits until all blocks of this rank have called this function. Afterwards each block sees all that every block wrote
- * before the call. If a thread gives up, sets ctx->failed in all threads of its block. All blocks of the grid must be
- * on the device at the same time.
+ * Waits until all blocks of this rank have called this function. Called by all threads. Afterwards each block sees what
+ * all blocks wrote before the call. If a thread gives up, sets ctx->failed in all threads of its block. All blocks of
+ * the grid must be on the device at the same time.
  *
- * A block reads the number of turns before it counts itself, so that the turn cannot end in between. The last block to
- * arrive resets the count before it ends the turn, because other blocks may enter the next gate at once.
+ * A turn is one passage of all blocks. A block reads the number of turns before it counts itself, so that the turn
+ * cannot end in between. The last block to arrive resets the count before it ends the turn, because other blocks may
+ * enter the next gate at once.
  */
 MSCCLPP_DEV void mscclpp_dev_gate(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -98,9 +102,9 @@ MSCCLPP_DEV void mscclpp_dev_gate(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args
 }
 
 /*
- * Renews the packet flags: clears this rank's packets, so that flags start again at 0. All ranks do this in the same
- * queued operation, before its first packet. Called by all threads. If a wait fails, sets ctx->failed, and some packets
- * may not be cleared.
+ * Renews the packet flags: clears this rank's packets, so that flags start again at 0. All ranks renew them in the same
+ * queued operation, before its first packet. Called by all threads of the grid. If a wait fails, sets ctx->failed, and
+ * some packets may not be cleared.
  *
  * No packet of this operation is cleared:
  *   1. After the first barrier, peers send no more packets of earlier operations, which have all ended there.
@@ -128,8 +132,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp
 
 /*
  * Returns the flag (epoch) of the last packets that were sent. If a queued operation needs more flags than are left,
- * renews the flags. For other operations epoch_limit is 0, because the host has renewed the flags. Also sets
- * ctx->failed if an earlier operation gave up. Called by all threads.
+ * renews the flags first. For other operations epoch_limit is 0, because the host renews the flags for them. Also sets
+ * ctx->failed if an earlier operation gave up. Called by all threads of the grid.
  *
  * A kernel that uses flags calls mscclpp_dev_enter before, because a renewal stores data. A kernel without flags
  * (`epochs` is 0) never renews them, so it may call the two functions in any order.
@@ -163,8 +167,8 @@ MSCCLPP_DEV void mscclpp_dev_enter(const mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Takes back what mscclpp_dev_enter has counted. Called by one thread. Returns false if another operation of the team
- * runs in a block of this number at this moment: then the two have overlapped.
+ * Takes back what mscclpp_dev_enter has counted. Called by one thread of the block. Returns false if another queued
+ * operation of the team runs in a block of this number at this moment, so that the two operations overlap.
  */
 MSCCLPP_DEV bool mscclpp_dev_exit(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -172,7 +176,7 @@ MSCCLPP_DEV bool mscclpp_dev_exit(const mscclpp_dev_ctx_t *ctx, const mscclpp_de
 }
 
 /*
- * Returns how many barriers the block has passed in the team's life. Also marks the thread as failed if an earlier
+ * Returns the number of barriers that the block has passed in the team's life. Also sets ctx->failed if an earlier
  * operation gave up.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
@@ -184,7 +188,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscc
 /*
  * Reports to the host that the block has ended its operation: stores `launches`, the number of operations that have
  * ended, in the block's word of the mailbox. Called by one thread, after the block has synchronised. args->release says
- * who must see the results by then, and so which earlier stores this store waits for.
+ * who must see the results by then, and so which earlier stores the report has to wait for.
  */
 MSCCLPP_DEV void mscclpp_dev_report_end(const mscclpp_dev_args_t *args, uint32_t block, uint64_t launches)
 {
@@ -200,10 +204,10 @@ MSCCLPP_DEV void mscclpp_dev_report_end(const mscclpp_dev_args_t *args, uint32_t
 }
 
 /*
- * Writes `after` to the `progress` of other blocks. Each block writes its share of those that take no part in the
- * operation; if the operation came by the bell (`is_rung`), the first block writes all others. mscclpp_dev_state_t says
- * why. Called by all threads. Those with the highest numbers are used first, because they are idle after short
- * messages.
+ * Writes `after` to the `progress` of other blocks; mscclpp_dev_state_t says why. Each block of the grid writes its
+ * share of the blocks that take no part in the operation. If the operation came by the bell (`is_rung`), the first
+ * block writes all other blocks. Called by all threads. The threads with the highest numbers write first, because short
+ * messages leave them idle.
  */
 MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_state_t *state, bool is_rung,
                                             mscclpp_dev_progress_t after)
@@ -222,16 +226,16 @@ MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclp
 
 /*
  * Ends an operation: each block advances its part of the state and reports the end to the host. Called by all threads,
- * whether they have failed or not. If one of them has failed, sets ctx->failed in all of them.
+ * whether they have failed or not. If a thread has failed, sets ctx->failed in all threads of its block.
  *
- * All later operations of the team give up at once (mscclpp_dev_recall_failure) in two cases: if a thread has failed,
- * or if another queued operation ran at the same time, which is also reported in the mailbox. The report of the end is
- * sent last, because the host may start the next operation as soon as it sees the reports of all blocks.
+ * If a thread has failed, or if another queued operation ran at the same time, all later operations of the team give up
+ * at once (mscclpp_dev_recall_failure). The second case is also reported in the mailbox. The end is reported last,
+ * because the host may start the next operation as soon as it sees the reports of all blocks.
  *
- * `launches` is what mscclpp_dev_last_launch returns; most callers read it at the beginning, where this takes no extra
+ * `launches` is the result of mscclpp_dev_last_launch; most callers read it at the beginning, where this takes no extra
  * time. `epoch` is the flag of the last packets, or the state's flag if there were none. `barriers_before` and
- * `barriers` are the numbers of barriers that the block had passed before and after this operation; they may be any
- * equal numbers if it has passed none.
+ * `barriers` are the numbers of barriers that the block had passed before and after this operation. If the operation
+ * passes no barrier, they may be any two equal numbers.
  */
 MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                     uint32_t epoch, uint64_t barriers_before, uint64_t barriers)
@@ -246,7 +250,7 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     after.epoch = epoch;
     after.reserved = 0;
     if (ctx->lingers) {
-        /* Read again, so that the caller need not keep the block's number in a register. */
+        /* Reads the indices again, so that the caller need not keep the block's number in a register. */
         mscclpp_dev_ctx_renew(&current_ctx);
         current_ctx.nblocks = ctx->nblocks;
     }

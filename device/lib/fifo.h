@@ -1,4 +1,4 @@
-/* The kernels' end of a FIFO: pushing triggers, which ask the proxy on the CPU for something. */
+/* The kernels' end of a FIFO: pushes triggers, which are requests to the proxy on the CPU. */
 #ifndef MSCCLPP_DEVICE_LIB_FIFO_H
 #define MSCCLPP_DEVICE_LIB_FIFO_H
 
@@ -8,12 +8,12 @@
 
 /*
  * Pushes a trigger and returns its position. Called by one thread; any number of threads may push at the same time.
- * When the host takes the trigger, it sees all that the thread wrote before. It also sees all that the other threads of
- * its block wrote before the block last synchronised.
+ * When the host takes the trigger, it sees what the thread wrote before. It also sees what the other threads of the
+ * thread's block wrote before the block last synchronised.
  *
- * Waits while the ring is full. If this wait fails, sets ctx->failed, and `peer` is reported as late. The position then
- * stays empty forever, and the host takes no trigger after it. A thread that has failed before pushes nothing and
- * returns 0.
+ * Waits while the ring is full. If this wait fails, sets ctx->failed, and reports `peer` as late. The position then
+ * stays empty forever, and the host takes no trigger at a later position. A thread that has failed before pushes
+ * nothing and returns 0.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_fifo_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                            const mscclpp_dev_fifo_t *fifo, mscclpp_dev_trigger_t trigger, uint32_t peer)
@@ -29,9 +29,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_fifo_push(mscclpp_dev_ctx_t *ctx, const mscclpp
     slot = &fifo->ring[position & (fifo->size - 1)];
 
     /*
-     * Reading the host's tail crosses the bus. So it is read only if the value that a pusher has last read is too old.
-     * Both are read with acquire, because the slot's new contents must not overtake the host's read of the old ones. A
-     * pusher may store an older value over a newer one, which only costs another read of the tail.
+     * A read of the host's tail crosses the bus, so the tail is read only if the value that a pusher has last read
+     * (`tail_seen`) is too old. Both reads acquire, because the slot's new contents must not overtake the host's read
+     * of the old contents. A pusher may replace a newer value of `tail_seen` by an older one, which only costs another
+     * read of the tail.
      */
     if (position >= mscclpp_dev_ld_acquire_sys_u64(fifo->tail_seen) + fifo->size) {
         for (;;) {

@@ -21,14 +21,17 @@ MSCCLPP_DEV void mscclpp_dev_block_copy(const mscclpp_dev_ctx_t *ctx, char *to, 
     }
 }
 
-/* Copies from this rank's memory to the peer's. The peer may read the bytes once it has waited for a later signal. */
+/*
+ * Copies from this rank's memory to the peer's memory. The peer may read the bytes once it has waited for a later
+ * signal.
+ */
 MSCCLPP_DEV void mscclpp_dev_channel_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_memory_channel_t *channel,
                                          uint64_t remote_offset, uint64_t local_offset, uint64_t bytes)
 {
     mscclpp_dev_block_copy(ctx, channel->remote + remote_offset, channel->local + local_offset, bytes);
 }
 
-/* Copies from the peer's memory to this rank's. The bytes are there once the block has synchronised. */
+/* Copies from the peer's memory to this rank's memory. The block may read the bytes once it has synchronised. */
 MSCCLPP_DEV void mscclpp_dev_channel_get(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_memory_channel_t *channel,
                                          uint64_t local_offset, uint64_t remote_offset, uint64_t bytes)
 {
@@ -36,8 +39,8 @@ MSCCLPP_DEV void mscclpp_dev_channel_get(const mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Tells the peer that all earlier puts of the block have arrived. All threads must call it. If thread 0 has failed, the
- * peer is told nothing.
+ * Signals the peer that all earlier puts of the block have arrived. Called by all threads of the block. If thread 0 has
+ * failed, signals nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_channel_signal(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_memory_channel_t *channel)
 {
@@ -48,8 +51,8 @@ MSCCLPP_DEV void mscclpp_dev_channel_signal(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * Waits for the peer's next signal, and takes it. All threads must call it. If the wait fails, or a thread has failed
- * before, sets ctx->failed in all threads. `peer` is the rank that a failed wait reports.
+ * Waits for the peer's next signal, and takes it. Called by all threads of the block. If the wait fails, or a thread
+ * has failed before, sets ctx->failed in all threads. A failed wait reports `peer` as the awaited rank.
  */
 MSCCLPP_DEV void mscclpp_dev_channel_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                           const mscclpp_dev_memory_channel_t *channel, uint32_t peer)
@@ -81,8 +84,8 @@ MSCCLPP_DEV void mscclpp_dev_channel_put_packets(const mscclpp_dev_ctx_t *ctx,
 
 /*
  * Waits for `bytes` bytes that the peer puts as packets, with the same `flag` and `width`, at `packets` in this rank's
- * memory. Writes them to `to`. If a wait fails, sets ctx->failed in this thread, and units that have not arrived are
- * not written.
+ * memory, and writes them to `to`. If a wait fails, sets ctx->failed in this thread, reports `peer` as the awaited
+ * rank, and does not write units that have not arrived.
  */
 MSCCLPP_DEV void mscclpp_dev_channel_get_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                  const char *packets, char *to, uint64_t bytes, uint32_t flag,

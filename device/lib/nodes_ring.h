@@ -1,7 +1,7 @@
 /*
  * A ring of nodes: a kernel sends only to the next node, its successor, and receives only from the previous one, its
- * predecessor. One thread of a block calls put and await. They are out of line because kernels with a ring are short of
- * registers.
+ * predecessor. One thread of a block calls put and await. These functions are not inlined, because kernels with a ring
+ * are short of registers.
  */
 #ifndef MSCCLPP_DEVICE_LIB_NODES_RING_H
 #define MSCCLPP_DEVICE_LIB_NODES_RING_H
@@ -9,18 +9,20 @@
 #include "device/lib/port_channel.h"
 #include "device/types/nodes.h"
 
+/* Returns the number of the next node. */
 MSCCLPP_DEV uint32_t mscclpp_dev_ring_successor(const mscclpp_dev_nodes_args_t *nodes)
 {
     return MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, 1);
 }
 
+/* Returns the number of the previous node. */
 MSCCLPP_DEV uint32_t mscclpp_dev_ring_predecessor(const mscclpp_dev_nodes_args_t *nodes)
 {
     return MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, 1);
 }
 
 /*
- * Asks for a put of `bytes` bytes to the successor, with a signal, and does not wait for it. `to` and `from` are
+ * Asks for a put of `bytes` bytes to the successor, with a signal. Does not wait for the put. `to` and `from` are
  * offsets in the exchange areas of the successor and of this rank.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
@@ -32,7 +34,10 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_put(mscclpp_dev_ctx_t *ctx, const mscc
                                      from, bytes);
 }
 
-/* Waits for signal `number` of this operation from the predecessor, counted from 1. If it fails, sets ctx->failed. */
+/*
+ * Waits for signal `number` of this operation from the predecessor, counted from 1. If the wait fails, sets
+ * ctx->failed.
+ */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                 uint64_t number)
 {

@@ -1,14 +1,15 @@
 /*
- * Rounds between nodes: who sends which blocks to whom, in a number of rounds that grows with the logarithm of the
- * number of nodes. Kernels, the lists of steps (mca/common/algo/schedule) and the host's view of a waiting rank all
- * take it from here. All functions are pure. Here, "behind" means in the order of the nodes' numbers, going around:
- * node 0 comes behind the last one.
+ * Rounds between nodes: which node sends which blocks to which node, in a number of rounds that grows with the
+ * logarithm of the number of nodes. Kernels, the lists of steps (mca/common/algo/schedule) and the host's view of a
+ * waiting rank all use these functions. All functions are pure. "Behind" and "before" mean the cyclic order of the
+ * nodes' numbers: node 0 comes behind the last node.
  *
  * With radix k, round i has the distances j * k^i, for j from 1 to k - 1. In each round, every node sends one message
- * to the node behind it at each of these distances, and waits for one from each node before it. A distance that is not
- * smaller than the number of nodes is left out. Every number below n is a sum of such distances, one of each round at
- * most. So a node that has ended the last round has received signals from all nodes, directly or through others. This
- * is the dissemination barrier (D. Hensgen et al., Two Algorithms for Barrier Synchronization, IJPP 17(1), 1988).
+ * to the node behind it at each of these distances, and waits for one message from the node before it at each distance.
+ * Distances that are not smaller than the number of nodes n are left out. Every number below n is a sum of such
+ * distances, at most one of each round. So a node that has ended the last round has received signals from all nodes,
+ * directly or through others. This is the dissemination barrier (D. Hensgen et al., Two Algorithms for Barrier
+ * Synchronization, IJPP 17(1), 1988).
  *
  * What a message carries depends on the way of the collective:
  *
@@ -26,9 +27,9 @@
  *            Messages that would go around are empty (W. D. Hillis, G. L. Steele, Data Parallel Algorithms, CACM
  *            29(12), 1986, with radix 2).
  *
- * Blocks lie at positions, which count from the node itself. To collect, position d has the block from the node d
- * before it. Otherwise it has the block for the node d behind it. In a scan, position i has the total that i rounds
- * have led to, and the last position has the total of the nodes before this one.
+ * Blocks lie at positions, which count from the node itself. In a collect, position d has the block from the node d
+ * before this node. Otherwise position d has the block for the node d behind this node. In a scan, position i has the
+ * total after i rounds, and the last position has the total of all nodes before this node.
  */
 #ifndef MSCCLPP_DEVICE_LIB_NODES_ROUNDS_H
 #define MSCCLPP_DEVICE_LIB_NODES_ROUNDS_H
@@ -40,7 +41,7 @@
 typedef struct {
     uint32_t nnodes;
     uint32_t radix;   /* 2 or more */
-    uint32_t node;    /* this one */
+    uint32_t node;    /* this node */
     uint32_t root;    /* the root's node, for patterns that have a root */
     uint32_t pattern; /* mscclpp_dev_pattern_t */
     uint32_t rounds;  /* as mscclpp_dev_rounds_count says */
@@ -49,14 +50,14 @@ typedef struct {
 /* A message as its sender sees it. */
 typedef struct {
     uint32_t distance; /* distance from the sender to the receiver; 0: there is no such message */
-    uint32_t first;    /* position of its first block at the sender; for an all-to-all, the lowest of its positions */
+    uint32_t first;    /* position of its first block at the sender; for an all-to-all, the lowest position */
     uint32_t count;    /* number of its blocks; 0: it is empty */
-    uint32_t to;       /* position of its first block at the receiver; for an all-to-all, the lowest of them */
+    uint32_t to;       /* position of its first block at the receiver; for an all-to-all, the lowest position */
 } mscclpp_dev_rounds_message_t;
 
 /*
- * "Block" below is all that is moved as one: a node's block, or all that an owner of a shard has for another node. A
- * place holds one.
+ * "Block" below is the unit in which data move: a node's block, or all data of an owner of a shard for another node. A
+ * place holds one block.
  */
 
 /* Returns the number of rounds: the number of digits of the largest number below `nnodes` in base `radix`. */
@@ -78,7 +79,7 @@ MSCCLPP_DEV bool mscclpp_dev_rounds_start_long(uint32_t pattern)
     return pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_SCATTER || pattern == MSCCLPP_DEV_REDUCE_SCATTER;
 }
 
-/* Returns the shortest distance of a round: what its digit is worth, a power of the radix. */
+/* Returns the shortest distance of a round: the value of the round's digit, a power of the radix. */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digit_value(const mscclpp_dev_rounds_t *scheme, uint32_t round)
 {
     uint32_t digit = mscclpp_dev_rounds_start_long(scheme->pattern) ? scheme->rounds - 1 - round : round;
@@ -106,9 +107,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_count_with_digit(const mscclpp_dev_round
 }
 
 /*
- * Returns true if the node with this number passes its blocks on along the tree, towards the root, in the message of
- * this distance. It does so if the lowest digit of its number that is not 0 is the distance's. Numbers count from the
- * root.
+ * Returns true if the node with this number, counted from the root, passes its blocks on along the tree, towards the
+ * root, in the message of this distance. A node does so if the lowest digit of its number that is not 0 belongs to the
+ * distance.
  */
 MSCCLPP_DEV bool mscclpp_dev_rounds_sends_up_tree(const mscclpp_dev_rounds_t *scheme, uint32_t number,
                                                   uint32_t digit_value, uint32_t distance)
@@ -117,9 +118,9 @@ MSCCLPP_DEV bool mscclpp_dev_rounds_sends_up_tree(const mscclpp_dev_rounds_t *sc
 }
 
 /*
- * Returns message `j` that `node` sends in a round, for j from 1 to the radix - 1. Its receiver is the node that is j
- * times the round's shortest distance behind `node`. If this distance is not smaller than the number of nodes, there is
- * no message, and all fields are 0. The default case is that of an all-gather.
+ * Returns message `j` that `node` sends in a round, for j from 1 to radix - 1. The receiver is the node that is j times
+ * the round's shortest distance behind `node`. If this distance is not smaller than the number of nodes, there is no
+ * message, and all fields are 0. The default case is an all-gather.
  */
 MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclpp_dev_rounds_t *scheme, uint32_t node,
                                                                     uint32_t round, uint32_t j)
@@ -178,13 +179,15 @@ MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclp
     return message;
 }
 
-/* Returns the node that is `distance` nodes before this one, from which a message of that distance comes. */
+/* Returns the node that is `distance` nodes before this node. It sends the messages of that distance to this node. */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_before(const mscclpp_dev_rounds_t *scheme, uint32_t distance)
 {
     return (scheme->node + scheme->nnodes - distance) % scheme->nnodes;
 }
 
-/* Returns the node that is `distance` nodes behind this one, to which a message of that distance goes. */
+/*
+ * Returns the node that is `distance` nodes behind this node. It receives the messages of that distance from this node.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_behind(const mscclpp_dev_rounds_t *scheme, uint32_t distance)
 {
     return (scheme->node + distance) % scheme->nnodes;
@@ -192,7 +195,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_behind(const mscclpp_dev_rounds_t *schem
 
 /* ---- The positions of blocks ---- */
 
-/* Returns the number of places for the positions of a node. A broadcast and a reduction have one block in all. */
+/* Returns the number of a node's positions. A broadcast and a reduction have only one block. */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_count_positions(const mscclpp_dev_rounds_t *scheme)
 {
     return scheme->pattern == MSCCLPP_DEV_BCAST || scheme->pattern == MSCCLPP_DEV_REDUCE ? 1
@@ -200,15 +203,15 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_count_positions(const mscclpp_dev_rounds
                                                                                          : scheme->nnodes;
 }
 
-/* Returns the place of a scan's total of all nodes before this one. */
+/* Returns the place at which a scan has the total of all nodes before this node. */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_prefix_place(const mscclpp_dev_rounds_t *scheme)
 {
     return scheme->rounds;
 }
 
 /*
- * Returns how many messages with data a node gets in a round of a scan. They are the messages with the lowest numbers.
- * If there are none in a round, there are none in later rounds.
+ * Returns the number of messages with data that this node receives in a round of a scan. They are the messages with the
+ * lowest numbers. If a round has no such message, later rounds have none either.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_count_prefixes(const mscclpp_dev_rounds_t *scheme, uint32_t round)
 {
@@ -217,16 +220,16 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_count_prefixes(const mscclpp_dev_rounds_
     return senders < scheme->radix - 1 ? senders : scheme->radix - 1;
 }
 
-/* Returns the most messages that a node receives. */
+/* Returns the maximum number of messages that a node receives. */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_max_messages(const mscclpp_dev_rounds_t *scheme)
 {
     return scheme->rounds * (scheme->radix - 1);
 }
 
 /*
- * Returns the number of places that a node needs. After the places of the positions come places for messages that are
- * combined or rearranged. For a reduce and a scan, there is one for each message. For a fold, there are as many as
- * positions. For a turn, there are twice as many for each round: to receive in, and to send from.
+ * Returns the number of places that a node needs. The positions have places of their own. Behind them are the places
+ * for messages that are combined or rearranged: in a reduce and a scan, one place for each message; in a fold, as many
+ * places as positions; in a turn, twice as many for each round, to receive and to send.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_count_places(const mscclpp_dev_rounds_t *scheme)
 {
@@ -239,7 +242,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_count_places(const mscclpp_dev_rounds_t 
                                                            : positions;
 }
 
-/* Returns the first of the places in which a message arrives. `j` is the message's number in the round. */
+/* Returns the first place in which a message arrives. `j` is the message's number in the round, from 1 on. */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_arrival_place(const mscclpp_dev_rounds_t *scheme,
                                                       mscclpp_dev_rounds_message_t message, uint32_t round, uint32_t j)
 {
@@ -255,8 +258,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_arrival_place(const mscclpp_dev_rounds_t
 }
 
 /*
- * Returns the first of the places from which this node sends a message. `j` is the message's number in the round. A
- * scan's total lies at the position that counts the rounds so far in which this node has received data.
+ * Returns the first place from which this node sends a message. `j` is the message's number in the round, from 1 on.
+ * The position of a scan's total is the number of rounds so far in which this node has received data.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_departure_place(const mscclpp_dev_rounds_t *scheme,
                                                         mscclpp_dev_rounds_message_t message, uint32_t round,
@@ -274,7 +277,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_departure_place(const mscclpp_dev_rounds
                                                      : message.first;
 }
 
-/* Returns the position of block `i` of a message of an all-to-all. */
+/* Returns the position of block `i` of message `j` in a round of an all-to-all. */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_alltoall_position(const mscclpp_dev_rounds_t *scheme, uint32_t round,
                                                           uint32_t j, uint32_t i)
 {
@@ -285,8 +288,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_alltoall_position(const mscclpp_dev_roun
 
 /*
  * Returns the place at which a node has the block of a position after the first `rounds` rounds. In an all-to-all, this
- * is the place to which the last of these rounds that moved the block has brought it. Otherwise, or if no round has
- * moved it, it is the position's own place.
+ * is the place in which the block arrived in the last of these rounds that moved it. If no round has moved the block,
+ * and in all other collectives, this is the position's own place.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_block_place(const mscclpp_dev_rounds_t *scheme, uint32_t position,
                                                     uint32_t rounds)

@@ -5,8 +5,9 @@
  * Reduction and Scan, Parallel Computing 35 (2009).
  *
  * Nodes are numbered from the root, which is 0. In the first tree, a node whose number has k zero bits at the end is at
- * height k: odd numbers are leaves. The second tree is the mirror image of the first, so that even numbers are leaves.
- * If the number of nodes is even, the last node stands between the root and the mirror image of the tree of the others.
+ * height k, and odd numbers are leaves. The second tree is the mirror image of the first tree, and even numbers are
+ * leaves. If the number of nodes is even, the mirror image has all nodes but the last, and the last node stands between
+ * the root and the mirror image.
  *
  * The two ends of a branch are 2^i numbers apart, for some i. So the nodes that meet (below) include all neighbours in
  * both trees, whatever the root.
@@ -17,7 +18,7 @@
 #include "device/shim/shim.h"
 #include "device/types/nodes.h"
 
-/* In place of a node: there is no such parent or child. */
+/* Stands for a parent or a child that does not exist. */
 #define MSCCLPP_DEV_TREES_NONE UINT32_MAX
 #define MSCCLPP_DEV_TREES_CHILDREN 2u
 
@@ -30,8 +31,8 @@ typedef struct {
 } mscclpp_dev_tree_place_t;
 
 /*
- * Returns the parent of a number other than 0 in the first tree of `nnodes` nodes. It is one higher, which means that
- * the lowest bit that is set moves up by one place. If that number does not exist, the bit is only cleared.
+ * Returns the parent of a number other than 0 in the first tree of `nnodes` nodes. The parent is one level higher: the
+ * lowest bit that is set moves up by one place. If no node has that number, the bit is only cleared.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_first_tree_parent(uint32_t nnodes, uint32_t number)
 {
@@ -44,7 +45,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_first_tree_parent(uint32_t nnodes, uint32_t num
 /*
  * Returns child 0 or 1 of a number in the first tree, or NONE if there is no such child. Let b be the lowest bit that
  * is set in the number. Child 0 is the number minus b/2. Child 1 is the number plus the first of b/2, b/4, ..., 1 for
- * which the sum is below `nnodes`; there may be none. Odd numbers have no children. Number 0 has only child 0, which is
+ * which the sum is below `nnodes`, if there is one. Odd numbers have no children. Number 0 has only child 0, which is
  * the largest power of 2 below `nnodes`, or none if there is only one node.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_first_tree_child(uint32_t nnodes, uint32_t number, uint32_t child)
@@ -63,9 +64,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_first_tree_child(uint32_t nnodes, uint32_t numb
 }
 
 /*
- * Returns how many nodes the mirrored tree has, M: all of them, or all but one if their number is even. Number v is
- * number M - v there. The root of that tree is number 0 if there are M nodes in all; number 0 stays 0 then. Else it is
- * the last node, number M, which number 0 sends to.
+ * Returns M, the number of nodes in the mirrored tree: all nodes, or all but one if the number of nodes is even. Number
+ * v is number M - v in the mirrored tree. If the tree has all nodes, its root is number 0, which stays 0. Otherwise its
+ * root is the last node, number M, to which number 0 sends.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_count_mirrored(uint32_t nnodes)
 {
@@ -73,9 +74,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_count_mirrored(uint32_t nnodes)
 }
 
 /*
- * Returns the node that this node receives from, or NONE at the root. In the second tree, the parent is computed in the
- * first tree of the mirrored numbers, and mirrored back. If the number of nodes is even, that tree's root is the last
- * node, which receives from the root.
+ * Returns the node that this node receives from, or MSCCLPP_DEV_TREES_NONE at the root. In the second tree, the parent
+ * is computed in the first tree of the mirrored numbers, and mirrored back. If the number of nodes is even, the last
+ * node receives from the root.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_tree_place_t *place)
 {
@@ -95,8 +96,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_tree_place_t *pl
 }
 
 /*
- * Returns child 0 or 1 of this node, to which this node sends, or NONE if there is no such child. In the second tree,
- * the child is computed by mirrored numbers, as the parent is.
+ * Returns child 0 or 1 of this node, to which this node sends, or MSCCLPP_DEV_TREES_NONE if there is no such child. In
+ * the second tree, the child is computed with mirrored numbers, like the parent.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_child(const mscclpp_dev_tree_place_t *place, uint32_t child)
 {
@@ -115,7 +116,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_child(const mscclpp_dev_tree_place_t *pla
     return down == MSCCLPP_DEV_TREES_NONE ? down : MSCCLPP_DEV_NODES_AHEAD(nnodes, place->root, down);
 }
 
-/* Returns which child of its parent a node is, 0 or 1. The node is not the root. */
+/* Returns 0 if this node is child 0 of its parent, and 1 if it is child 1. This node is not the root. */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_child_index(const mscclpp_dev_tree_place_t *place)
 {
     mscclpp_dev_tree_place_t parent = *place;
@@ -125,8 +126,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_child_index(const mscclpp_dev_tree_place_
 }
 
 /*
- * Returns true if `from` signals `to` when all nodes meet. Then each signals those that are 1, 2, 4 ... nodes after it,
- * and waits for those before it.
+ * Returns true if node `from` signals node `to` when all nodes meet. At a meeting, each node signals the nodes that are
+ * 1, 2, 4 ... nodes after it, and waits for the nodes that are as far before it.
  */
 MSCCLPP_DEV bool mscclpp_dev_trees_signals_at_meeting(uint32_t nnodes, uint32_t from, uint32_t to)
 {
@@ -135,7 +136,7 @@ MSCCLPP_DEV bool mscclpp_dev_trees_signals_at_meeting(uint32_t nnodes, uint32_t 
     return distance != 0 && (distance & (distance - 1)) == 0;
 }
 
-/* Returns true if this node exchanges data or credits with another one in the tree. */
+/* Returns true if this node exchanges data or credits with node `other` in the tree. */
 MSCCLPP_DEV bool mscclpp_dev_trees_is_neighbor(const mscclpp_dev_tree_place_t *place, uint32_t other)
 {
     return other == mscclpp_dev_trees_parent(place) || other == mscclpp_dev_trees_child(place, 0) ||
@@ -143,8 +144,8 @@ MSCCLPP_DEV bool mscclpp_dev_trees_is_neighbor(const mscclpp_dev_tree_place_t *p
 }
 
 /*
- * Returns how often node `from` signals this node in an operation of `turns` turns. The nodes meet at its beginning and
- * at its end.
+ * Returns the number of signals from node `from` to this node in an operation of `turns` turns. The nodes meet at the
+ * beginning and at the end of the operation.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_trees_count_signals(const mscclpp_dev_tree_place_t *place, uint32_t from,
                                                      uint64_t turns)

@@ -1,15 +1,15 @@
 /*
  * An exchange of each node with all others in windows, for blocks of data that differ from node to node. The other
  * nodes are numbered by their distance: a node sends to those after it, and receives from those before it, in cyclic
- * order. Distance 0 is the node itself. A window has MSCCLPP_DEV_COLL_NODES_WINDOW consecutive distances. A pass has
- * all windows one after another, and moves one tile of each block of data. Turn t is window t modulo their number, of
- * pass t divided by it.
+ * order. Distance 0 is the node itself. A window has MSCCLPP_DEV_COLL_NODES_WINDOW consecutive distances. A pass
+ * consists of all W windows, one after another, and moves one tile of each block of data. Turn t is window t % W of
+ * pass t / W.
  *
- * The turns use a few sets of slots in turn, so a slot is written by another node each time. A node that has taken turn
- * t returns credits to the nodes that will send to it in turn t + SETS. They wait for these credits before they do so.
+ * The turns use SETS sets of slots in a cycle, so different nodes write to a slot. A node that has taken turn t returns
+ * credits to the nodes that will send to it in turn t + SETS. Those nodes wait for the credits before they send.
  *
- * Each node gives turn t + 1 before it takes turn t, and then returns the credits. So the order of all signals from one
- * node to another is known to both, and each signal has a number, counted from 1 in each call:
+ * Each node gives turn t + 1, takes turn t, and then returns the credits. So both nodes of a pair know the order of all
+ * signals between them. Each signal has a number, counted from 1 in each call:
  *
  *   1. The nodes meet: one signal to each node that is 1, 2, 4 ... nodes after.
  *   2. The data of the turns in which the other node is in the window. Between them, the credits: the one for turn t
@@ -31,7 +31,7 @@ typedef struct {
     uint64_t passes;
 } mscclpp_dev_windows_t;
 
-/* Returns true if a node sends data to the others. */
+/* Returns true if node `node` sends data to the other nodes. */
 MSCCLPP_DEV bool mscclpp_dev_windows_sends(const mscclpp_dev_windows_t *windows, uint32_t node)
 {
     return windows->sender == MSCCLPP_DEV_TREES_NONE || windows->sender == node;
@@ -48,7 +48,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_windows_count_pairings(const mscclpp_dev_window
     return passes < windows->passes ? passes : windows->passes;
 }
 
-/* Returns how many signals with data come from node `from` in turns up to `last`. */
+/* Returns the number of signals with data from node `from` in turns up to turn `last`. */
 MSCCLPP_DEV uint64_t mscclpp_dev_windows_count_data(const mscclpp_dev_windows_t *windows, uint32_t from, uint64_t last)
 {
     return mscclpp_dev_windows_sends(windows, from)
@@ -56,7 +56,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_windows_count_data(const mscclpp_dev_windows_t 
                : 0;
 }
 
-/* Returns how many credits for turns up to `last` come from node `from`. There are none for the first SETS turns. */
+/* Returns the number of credits from node `from` for turns up to turn `last`. The first SETS turns need no credits. */
 MSCCLPP_DEV uint64_t mscclpp_dev_windows_count_credits(const mscclpp_dev_windows_t *windows, uint32_t from,
                                                        uint64_t last)
 {
@@ -87,7 +87,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_windows_credit_number(const mscclpp_dev_windows
            mscclpp_dev_windows_count_credits(windows, from, turn);
 }
 
-/* Returns how often node `from`, which is not this node, signals this node in a call. */
+/* Returns the number of signals from node `from` to this node in a call; 0 if `from` is this node. */
 MSCCLPP_DEV uint64_t mscclpp_dev_windows_count_signals(const mscclpp_dev_windows_t *windows, uint32_t from)
 {
     if (windows->passes == 0 || from == windows->node) {

@@ -57,8 +57,8 @@ enum { MSCCLPP_DEV_PHASE_OPERANDS, MSCCLPP_DEV_PHASE_RESULTS };
 #define MSCCLPP_DEV_PACKET_STEP 16
 
 /*
- * Returns the rank `i` places after this one, going around; `i` is at most the number of ranks. Loops begin with the
- * next rank, so that the ranks do not all send to the same one at the same time.
+ * Returns the rank `i` places after this rank in cyclic order; `i` is at most the number of ranks. Loops begin with the
+ * next rank, so that the ranks do not all send to the same peer at the same time.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_peer(const mscclpp_dev_args_t *args, uint32_t i)
 {
@@ -86,8 +86,8 @@ MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t half_gap, mscclpp_dev
 }
 
 /*
- * Reads a unit that mscclpp_dev_put_unit has sent into *value, and returns true if all of it has arrived. Otherwise
- * returns false, and *value is undefined. Never waits.
+ * Reads a unit that mscclpp_dev_put_unit sends into *value. Returns true if the whole unit has arrived. Otherwise
+ * returns false, and *value is undefined. Never waits. The arguments are those of mscclpp_dev_put_unit.
  */
 MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t half_gap, mscclpp_dev_vec_t *value, uint32_t flag,
                                        int width)
@@ -126,7 +126,7 @@ MSCCLPP_DEV void mscclpp_dev_get_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 
 /*
  * Sets *unit to the number of the unit that a lane holds in its bundle, and returns true. Returns false for the last
- * lane of each second line, which holds none.
+ * lane of each second line, which holds no unit.
  */
 MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
 {
@@ -136,13 +136,14 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
     return lane_of_pair != 15;
 }
 
-/* No peer is late: a value that is no rank. */
+/* No peer is late. This value is no rank. */
 #define MSCCLPP_DEV_NOT_LATE 0xffffffffu
 
 /*
  * Takes one turn of a warp's wait for bundles. Called by all lanes together, after they have polled. `late_rank` is a
  * peer whose data this thread still misses, or MSCCLPP_DEV_NOT_LATE. Returns true if the warp has to poll again.
- * Returns false if all data have arrived, or if the warp gives up; then ctx->failed is set in all of its threads.
+ * Returns false if all data have arrived, or if the warp gives up; after giving up, ctx->failed is set in all threads
+ * of the warp.
  */
 MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                          mscclpp_dev_wait_t *wait, uint32_t late_rank)
@@ -158,7 +159,7 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Returns the place where `sender` puts bundle number `index` of a phase in the memory of `receiver`. A phase has
+ * Returns the address at which `sender` puts bundle number `index` of a phase in the memory of `receiver`. A phase has
  * `capacity` bundles. A receiver has no slot for itself.
  */
 MSCCLPP_DEV char *mscclpp_dev_bundle_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender, int phase,

@@ -1,7 +1,7 @@
 /*
- * Transfers over a port channel: a kernel asks the proxy on the CPU to carry them out. Each function is called by one
- * thread. If other threads of its block wrote the data to send, the block must synchronise before the call. If other
- * threads read received data, the block must synchronise after it. Offsets and sizes are in bytes and may have any
+ * Transfers over a port channel: a kernel asks the proxy on the CPU to carry them out. One thread calls each function.
+ * If other threads of its block wrote the data to send, the block must synchronise before the call. If other threads
+ * read received data, the block must synchronise after the call. Offsets and sizes are in bytes and may have any
  * alignment. Offsets count from the starts of the channel's two regions.
  *
  * Requests of one thread on one channel take effect in order: a peer that has waited for a signal sees all earlier puts
@@ -54,7 +54,10 @@ MSCCLPP_DEV void mscclpp_dev_port_wait_flushed(mscclpp_dev_ctx_t *ctx, const msc
     }
 }
 
-/* Asks for a copy from this rank's region to the peer's. Does not wait for it. */
+/*
+ * Asks for a copy of `bytes` bytes from offset `from` of this rank's region to offset `to` of the peer's region. Does
+ * not wait for the copy.
+ */
 MSCCLPP_DEV void mscclpp_dev_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                       const mscclpp_dev_port_channel_t *channel, uint64_t to, uint64_t from,
                                       uint64_t bytes)
@@ -62,7 +65,7 @@ MSCCLPP_DEV void mscclpp_dev_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     (void)mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_DATA, to, from, bytes);
 }
 
-/* Asks for a signal to the peer, which tells it that all earlier puts have arrived. */
+/* Asks for a signal to the peer. The signal tells the peer that all earlier puts have arrived. */
 MSCCLPP_DEV void mscclpp_dev_port_signal(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                          const mscclpp_dev_port_channel_t *channel)
 {
@@ -78,8 +81,8 @@ MSCCLPP_DEV void mscclpp_dev_port_put_with_signal(mscclpp_dev_ctx_t *ctx, const 
 }
 
 /*
- * Does put and signal with one request, and begins a flush. Returns a position for mscclpp_dev_port_wait_flushed: when
- * that has returned, the source may be overwritten.
+ * Does put and signal with one request, and begins a flush. Returns a position for mscclpp_dev_port_wait_flushed. Once
+ * that function has returned, the source may be overwritten.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_port_put_with_signal_flushing(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                                const mscclpp_dev_port_channel_t *channel, uint64_t to,
@@ -122,8 +125,8 @@ MSCCLPP_DEV void mscclpp_dev_port_add(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 }
 
 /*
- * Waits for one more signal of the peer, and counts it as taken. If the wait fails, sets ctx->failed and counts none.
- * Only one thread at a time may wait on a channel or poll it.
+ * Waits for one more signal of the peer, and counts the signal as taken. If the wait fails, sets ctx->failed and counts
+ * nothing. Only one thread at a time may wait on a channel or poll it.
  */
 MSCCLPP_DEV void mscclpp_dev_port_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                        const mscclpp_dev_port_channel_t *channel)
@@ -140,9 +143,9 @@ MSCCLPP_DEV void mscclpp_dev_port_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Waits until `number` more signals have arrived than were taken, but takes none. If the wait fails, sets ctx->failed.
- * This is for callers that know the meaning of each of several signals. At the end, they add the number of signals to
- * *channel->expected themselves.
+ * Waits until `number` more signals have arrived than were taken, but takes none of them. If the wait fails, sets
+ * ctx->failed. For callers that know the meaning of each of several signals; in the end such a caller adds the number
+ * of signals to *channel->expected itself.
  */
 MSCCLPP_DEV void mscclpp_dev_port_wait_ahead(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                              const mscclpp_dev_port_channel_t *channel, uint64_t number)
@@ -158,8 +161,8 @@ MSCCLPP_DEV void mscclpp_dev_port_wait_ahead(mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Takes one signal and returns true if one has come; the caller then sees what it would see after a wait. Otherwise
- * returns false at once.
+ * Returns true if a signal has arrived, and counts the signal as taken. The caller then sees what it would see after a
+ * wait. Otherwise returns false at once.
  */
 MSCCLPP_DEV bool mscclpp_dev_port_poll(const mscclpp_dev_port_channel_t *channel)
 {

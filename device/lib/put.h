@@ -6,9 +6,9 @@
  * word that barriers use. A piece's number selects its slot. In each operation, each rank signals every piece to each
  * peer, and waits for every piece of each peer, even if some of them carry no data.
  *
- * Four slots are enough, whatever the size of a call, if a block signals piece k before it reads piece k - 1. When a
- * block has received the signal of piece k - 2 from a peer, that peer had read piece k - 4 before. So the block may
- * overwrite piece k - 4 with piece k.
+ * Four slots are enough, whatever the size of a call, if a block signals piece k before it reads piece k - 1. A peer
+ * signals piece k - 2 only after it has read piece k - 4. So a block that has received the signal of piece k - 2 from a
+ * peer may overwrite piece k - 4 with piece k.
  */
 #ifndef MSCCLPP_DEVICE_LIB_PUT_H
 #define MSCCLPP_DEVICE_LIB_PUT_H
@@ -19,7 +19,7 @@
 /*
  * BATCH: the number of units that a thread loads before it sends them. OPERANDS: the number of units, of all ranks
  * together, that a thread loads before it combines them. The variants for aligned buffers (`is_aligned`), which only
- * lingering kernels use, combine half as many, because such a kernel leaves fewer registers to a thread.
+ * lingering kernels use, combine half as many units, because a thread of a lingering kernel has fewer registers.
  */
 #define MSCCLPP_DEV_PUT_BATCH 8
 #define MSCCLPP_DEV_PUT_OPERANDS 16
@@ -28,15 +28,18 @@
 #define MSCCLPP_DEV_PUT_GRAIN 8u
 
 /*
- * Returns peer `i` of this rank. Peer 1 is the next rank, so that the ranks do not all send to the same one at the same
- * time.
+ * Returns peer `i` of this rank, `i` places after this rank in cyclic order. `i` is at most `nranks`. Loops begin with
+ * the next rank, so that the ranks do not all send to the same peer at the same time.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_peer(const mscclpp_dev_args_t *args, uint32_t nranks, uint32_t i)
 {
     return args->rank + i < nranks ? args->rank + i : args->rank + i - nranks;
 }
 
-/* Returns the place where this block of `sender` puts piece number `piece` in the memory of `receiver`. */
+/*
+ * Returns the address at which the block of `sender` with this block's number puts piece number `piece` in the memory
+ * of `receiver`.
+ */
 MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t receiver,
                                        uint32_t sender, uint64_t piece)
 {
@@ -48,8 +51,8 @@ MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Returns the number of units in a full piece of `units` units that `nblocks` blocks share: a block's share, rounded up
- * to a multiple of MSCCLPP_DEV_PUT_GRAIN, but at most the units of a slot.
+ * Returns the size of a full piece, in units, if `nblocks` blocks share `units` units. The size is a block's share,
+ * rounded up to a multiple of MSCCLPP_DEV_PUT_GRAIN, but at most the size of a slot.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_full_piece_units(const mscclpp_dev_args_t *args, uint64_t units, uint32_t nblocks)
 {
@@ -64,9 +67,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_full_piece_units(const mscclpp_dev_args_t *
 }
 
 /*
- * Signals all peers that piece number `piece` has arrived. Called by all threads of the block, when they have stored
- * their parts of it. If one thread has failed, sets ctx->failed in all of them, and signals nothing, because a part of
- * the piece may be missing.
+ * Signals all peers that piece number `piece` has arrived. Called by all threads of the block, after they have stored
+ * their parts of the piece. If a thread has failed, sets ctx->failed in all threads and signals nothing, because a part
+ * of the piece may be missing.
  */
 MSCCLPP_DEV void mscclpp_dev_put_signal(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t nranks,
                                         uint64_t piece)
@@ -106,8 +109,8 @@ MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Returns the first unit of the calling thread in the block's next batch, which begins at unit `begin`. Each thread
- * takes `batch` units, a constant. A warp's units form `batch` adjacent rows with one unit per lane, so that the
+ * Returns the calling thread's first unit in the block's next batch, which begins at unit `begin`. Each thread takes
+ * `batch` units; `batch` is a constant. A warp's units form `batch` adjacent rows with one unit per lane, so that the
  * addresses of a thread's units differ by constants.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_first_unit(const mscclpp_dev_ctx_t *ctx, int batch, uint32_t begin)
@@ -116,8 +119,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_first_unit(const mscclpp_dev_ctx_t *ctx, in
 }
 
 /*
- * Loads the thread's `batch` units of a batch, a constant, into registers, so that all loads are in progress at once.
- * `from` is the first of them; each further one lies one warp's width behind the one before.
+ * Loads the thread's units of a batch into registers, so that all loads are in progress at once. `from` is the address
+ * of the first unit; successive units are one warp's width apart. `batch` is a constant.
  */
 MSCCLPP_DEV void mscclpp_dev_put_load(const char *from, int batch, mscclpp_dev_vec_t *values)
 {
@@ -129,7 +132,10 @@ MSCCLPP_DEV void mscclpp_dev_put_load(const char *from, int batch, mscclpp_dev_v
     }
 }
 
-/* Stores the units that mscclpp_dev_put_load loads, at the same distances. `batch` is a constant here, too. */
+/*
+ * Stores units that mscclpp_dev_put_load has loaded, with the same distances, from address `to` on. `batch` is a
+ * constant.
+ */
 MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_vec_t *values)
 {
     int row;
@@ -141,8 +147,9 @@ MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_ve
 }
 
 /*
- * Combines units `begin` to `end` - 1 of a piece, in whole batches of all threads. `from` lists the piece's operands of
- * all ranks, whose number `const_ranks` is a constant. Returns the first unit that was not combined.
+ * Combines units `begin` to `end` - 1 of a piece, as far as they fill whole batches of all threads, and stores the
+ * results at `out`. Returns the first unit that is left. `from` lists the piece's operands by rank. The number of ranks
+ * `const_ranks`, `batch` and `hot` are constants; `hot` true: `dtype` and `op` are constants as well.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ctx, const char *const *from, char *out,
                                                      int const_ranks, int batch, bool hot, int dtype, int op,

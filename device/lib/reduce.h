@@ -80,8 +80,8 @@ typedef union {
 } mscclpp_dev_elements_t;
 
 /*
- * Combines all elements of a unit. x and y name the operands so far and the next operand. This macro and the ones below
- * are the whole code after a case label, and end with a `break`.
+ * Combines all elements of a unit. In `expression_`, x is the combination so far and y the next operand. This macro and
+ * the macros below are the whole code after a case label, and end with a `break`.
  */
 #define MSCCLPP_DEV_EACH(type_, field_, count_, expression_)                                                           \
     {                                                                                                                  \
@@ -95,8 +95,8 @@ typedef union {
     break
 
 /*
- * The operations of an integer type. Sums and products wrap in the unsigned type `wide_`. It must not be narrower than
- * int: C promotes narrower types to int, which could overflow.
+ * The operations of an integer type. Sums and products wrap in the unsigned type `wide_`, which must not be narrower
+ * than int: C promotes narrower types to int, which could overflow.
  */
 #define MSCCLPP_DEV_INTEGER(type_, field_, wide_)                                                                      \
     switch (op) {                                                                                                      \
@@ -250,19 +250,26 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev
     return a.unit;
 }
 
-/* Calls mscclpp_dev_combine. It is one copy, not inlined, for all kernels that learn type and operation at run time. */
+/*
+ * Returns the result of mscclpp_dev_combine. One copy, not inlined, for all kernels that learn type and operation at
+ * run time.
+ */
 MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_combine_any(int dtype, int op, mscclpp_dev_vec_t first,
                                                               mscclpp_dev_vec_t second)
 {
     return mscclpp_dev_combine(dtype, op, first, second);
 }
 
+/* Returns true for the two types of 16-bit floats, whose operands are widened. */
 MSCCLPP_DEV bool mscclpp_dev_is_float16(int dtype)
 {
     return MSCCLPP_DTYPE_IS_16_BIT_FLOAT(dtype);
 }
 
-/* Widens one of the two 16-bit floats of a word: the lower one if `half` is 0, the higher one if it is 1. */
+/*
+ * Returns one of the two 16-bit floats of a word, widened: the lower float if `half` is 0, the higher float if `half`
+ * is 1.
+ */
 MSCCLPP_DEV float mscclpp_dev_widen(int dtype, uint32_t word, int half)
 {
     uint16_t bits = (uint16_t)(word >> 16 * half);
@@ -285,7 +292,7 @@ MSCCLPP_DEV float mscclpp_dev_combine_f32(int op, float x, float y)
     }
 }
 
-/* Starts an accumulator with the first operand in rank order. What it held before is lost. */
+/* Starts an accumulator with the first operand in rank order. Overwrites what the accumulator held before. */
 MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, mscclpp_dev_vec_t value)
 {
     int i;
@@ -302,7 +309,7 @@ MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, m
 
 /*
  * Combines the next operand in rank order with the accumulated value. The accumulator must have been started for the
- * same type. `hot`: the type and the operation are constants of the calling kernel, which then has the code inlined.
+ * same type. `hot` is a constant; true: `dtype` and `op` are constants as well, and the code is inlined.
  */
 MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, int dtype, int op,
                                             mscclpp_dev_vec_t value)
@@ -322,7 +329,7 @@ MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, in
     }
 }
 
-/* Returns the accumulated value as a unit. 16-bit floats are rounded here. The accumulator does not change. */
+/* Returns the accumulated value as a unit, with 16-bit floats rounded. The accumulator does not change. */
 MSCCLPP_DEV_SHARED mscclpp_dev_vec_t mscclpp_dev_acc_get(const mscclpp_dev_acc_t *acc, int dtype)
 {
     mscclpp_dev_vec_t value;

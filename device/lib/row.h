@@ -1,7 +1,6 @@
 /*
- * Rows: consecutive units, which the threads of a block divide among themselves. Which thread handles which units
- * differs between the GPU and the twin, so the threads must synchronise before they touch what a row of another call
- * wrote.
+ * Rows: consecutive units, which the threads of a block divide among themselves. The GPU and the twin divide the units
+ * in different ways, so the threads must synchronise before they access units that another call wrote.
  *
  *     mscclpp_dev_row_load     copies `count` units from unit `index` of a user's buffer on to aligned memory; units
  *                              behind the buffer's end read as 0

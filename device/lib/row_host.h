@@ -1,6 +1,6 @@
 /*
- * Rows of units on the host twin. They handle many units at once, by whatever the compiler and the C library make
- * fastest. The GPU's way, one unit for each thread with a look-up of type and operation each time, would take a CPU
+ * Rows of units on the host twin. The functions handle many units at once, with vectors of the compiler and with
+ * memcpy. The GPU's way, one unit for each thread with a look-up of type and operation each time, would take a CPU
  * thread several times as long.
  */
 #ifndef MSCCLPP_DEVICE_LIB_ROW_HOST_H
@@ -10,7 +10,10 @@
 
 #include "device/lib/unit.h"
 
-/* Units combined at once. This many stay in the first-level cache from the first operand to the last result. */
+/*
+ * The number of units that are combined at once. They stay in the first-level cache from the first operand to the last
+ * result.
+ */
 #define MSCCLPP_DEV_ROW_UNITS 256u
 
 /* Vectors of 16 bytes for each type. They may alias memory of any type. */
@@ -29,8 +32,8 @@ MSCCLPP_DEV_ROW_VECTOR(f32, float)
 MSCCLPP_DEV_ROW_VECTOR(f64, double)
 
 /*
- * Sets acc[] to acc[] op next[] for all units. x and y name the operand so far and the next one. Both arrays are
- * aligned to 16 bytes.
+ * Combines all units of next[] into acc[]. In `expression_`, x is the combination so far and y the next operand. Both
+ * arrays are aligned to 16 bytes.
  */
 #define MSCCLPP_DEV_ROW_EACH(vector_, expression_)                                                                     \
     {                                                                                                                  \
@@ -115,22 +118,25 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_row_add(int dtype, int op, void *acc, const
     }
 }
 
-/* Asks mscclpp_dev_row_add to combine no units: it touches no memory, and only its answer counts. */
+/*
+ * Returns true if mscclpp_dev_row_add handles the type and the operation. Asks it to combine 0 units, for which it
+ * accesses no memory.
+ */
 MSCCLPP_DEV bool mscclpp_dev_row_is_known(int dtype, int op)
 {
     return mscclpp_dev_row_add(dtype, op, NULL, NULL, 0);
 }
 
 /*
- * Returns the first of the units that thread `tid` handles, of `count` units. Its units end where those of thread `tid`
- * + 1 begin.
+ * Returns the first of the `count` units that thread `tid` handles. The thread's units end where the units of thread
+ * `tid` + 1 begin.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_row_begin(const mscclpp_dev_ctx_t *ctx, uint64_t count, uint32_t tid)
 {
     return count / ctx->nthreads * tid + (count % ctx->nthreads < tid ? count % ctx->nthreads : tid);
 }
 
-/* Returns how many bytes of a buffer of `bytes` bytes are in the `count` units from unit `index` on. */
+/* Returns the number of bytes of a buffer of `bytes` bytes that are in the `count` units from unit `index` on. */
 MSCCLPP_DEV uint64_t mscclpp_dev_row_count_bytes(uint64_t index, uint64_t count, uint64_t bytes)
 {
     const uint64_t offset = index * MSCCLPP_DEV_UNIT;
@@ -159,8 +165,8 @@ MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, co
 }
 
 /*
- * Stores the thread's part of `count` units to a buffer, from unit `index` on. It does so by one copy, unless `mask`
- * leaves out bytes between elements, which must keep their contents.
+ * Stores the thread's part of the `count` units at `from` to a buffer of `bytes` bytes, from unit `index` on. Copies
+ * them at once, unless `mask` leaves out bytes between elements, which must keep their contents.
  */
 MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffer, uint64_t index, uint64_t count,
                                        uint64_t bytes, const char *from, uint32_t mask)
@@ -181,9 +187,10 @@ MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffe
 }
 
 /*
- * Combines the thread's part of `count` units of all ranks, a group of units at a time. Only this thread accesses its
- * units, and it reads a group of them from all ranks before it writes the group. So a rank's input and output may be
- * the same memory. Returns false, with nothing done, if the type or the operation is unknown here.
+ * Combines the thread's part of the `count` units of all ranks, a group of units at a time, in the order of `in`, and
+ * writes the result to all of `out`. Returns false, with nothing done, if mscclpp_dev_row_is_known is false. A rank's
+ * input and output may be the same memory: no other thread accesses these units, and this thread reads a group of units
+ * from all ranks before it writes the group.
  */
 MSCCLPP_DEV bool mscclpp_dev_row_combine(const mscclpp_dev_ctx_t *ctx, int dtype, int op, uint32_t nranks,
                                          const char *const *in, char *const *out, uint64_t count)

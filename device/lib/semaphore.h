@@ -6,9 +6,9 @@
 #include "device/lib/wait.h"
 
 /*
- * Signals the peer. Called by one thread. A peer that has waited for the signal sees what this thread wrote before. It
- * also sees what the other threads of its block wrote before the block last synchronised. The signal is an atomic
- * addition, not a store, because signals of several kernels may be under way.
+ * Signals the peer. Called by one thread. A peer that has waited for the signal sees what this thread wrote before. The
+ * peer also sees what the other threads of this thread's block wrote before the block last synchronised. The signal is
+ * an atomic addition, not a store, because signals of several kernels may be in progress at once.
  */
 MSCCLPP_DEV void mscclpp_dev_semaphore_signal(const mscclpp_dev_semaphore_t *semaphore)
 {
@@ -16,8 +16,8 @@ MSCCLPP_DEV void mscclpp_dev_semaphore_signal(const mscclpp_dev_semaphore_t *sem
 }
 
 /*
- * Waits for one more signal from `peer`, and counts it as taken. If the wait fails, sets ctx->failed and counts none.
- * Called by one thread; the block must then synchronise, so that its other threads see the peer's data, too.
+ * Waits for one more signal from `peer`, and counts the signal as taken. If the wait fails, sets ctx->failed and counts
+ * nothing. Called by one thread; the block must then synchronise, so that its other threads see the peer's data, too.
  */
 MSCCLPP_DEV void mscclpp_dev_semaphore_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                             const mscclpp_dev_semaphore_t *semaphore, uint32_t peer)
@@ -34,8 +34,8 @@ MSCCLPP_DEV void mscclpp_dev_semaphore_wait(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * Takes one signal and returns true if one has come; the caller then sees what it would see after a wait. Otherwise
- * returns false at once. Called by one thread.
+ * Returns true if a signal has arrived, and counts the signal as taken. The caller then sees what it would see after a
+ * wait. Otherwise returns false at once. Called by one thread.
  */
 MSCCLPP_DEV bool mscclpp_dev_semaphore_poll(const mscclpp_dev_semaphore_t *semaphore)
 {

@@ -13,10 +13,10 @@
 #define MSCCLPP_DEV_TRIGGER_PARITY ((uint64_t)1 << 63)
 
 /*
- * Encodes a request. Offsets must be below MSCCLPP_DEV_PORT_REGION_MAX, and sizes at most MSCCLPP_DEV_TRIGGER_SIZE_MAX;
- * this is not checked, and larger ones would change other fields. The lower 25 bits of the size are stored above the
- * source's offset, and the upper 5 bits above the destination's. The proxy checks the decoded request against the
- * channel's regions.
+ * Returns the trigger that encodes a request. Offsets must be below MSCCLPP_DEV_PORT_REGION_MAX, and sizes at most
+ * MSCCLPP_DEV_TRIGGER_SIZE_MAX. This is not checked; larger values would change other fields. The lower 25 bits of the
+ * size are stored above the source's offset, and the upper 5 bits above the destination's. The proxy checks the decoded
+ * request against the channel's regions.
  */
 MSCCLPP_DEV mscclpp_dev_trigger_t mscclpp_dev_trigger_pack(const mscclpp_dev_request_t *request)
 {
@@ -35,8 +35,8 @@ MSCCLPP_DEV mscclpp_dev_trigger_t mscclpp_dev_trigger_pack(const mscclpp_dev_req
 }
 
 /*
- * Decodes a request that mscclpp_dev_trigger_pack has encoded. An addition has a value in place of the source and the
- * size, which then become 0.
+ * Returns the request that mscclpp_dev_trigger_pack has encoded. An addition has a value in place of the source and the
+ * size, which are then 0.
  */
 MSCCLPP_DEV mscclpp_dev_request_t mscclpp_dev_trigger_unpack(const mscclpp_dev_trigger_t *trigger)
 {
@@ -62,8 +62,8 @@ MSCCLPP_DEV mscclpp_dev_request_t mscclpp_dev_trigger_unpack(const mscclpp_dev_t
 }
 
 /*
- * Returns the parity bit that word 1 of a slot has once position `position` of a FIFO of `size` slots is filled. It is
- * 1 in the first lap, then 0 and 1 in turn.
+ * Returns the parity bit that word 1 of a slot has once position `position` of a FIFO of `size` slots is filled. `size`
+ * is a power of 2. The bit is set in the first lap, and then clear and set in turn.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_trigger_parity(uint64_t position, uint64_t size)
 {

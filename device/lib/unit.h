@@ -12,8 +12,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_units(uint64_t bytes)
 }
 
 /*
- * Returns units / parts, rounded up. Divides in 32 bits where it can, because a 64-bit division takes a GPU as long as
- * a turn of a wait.
+ * Returns units / parts, rounded up. Divides in 32 bits if the dividend allows it, because a 64-bit division takes a
+ * GPU as long as a turn of a wait.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_share(uint64_t units, uint32_t parts)
 {
@@ -22,6 +22,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_share(uint64_t units, uint32_t parts)
     return padded_units >> 32 == 0 ? (uint32_t)padded_units / parts : padded_units / parts;
 }
 
+/* Returns a unit of zeros. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_vec_zero(void)
 {
     mscclpp_dev_vec_t value;
@@ -30,7 +31,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_vec_zero(void)
     return value;
 }
 
-/* All bytes of a unit, as a mask with one bit for each. */
+/* The mask of all bytes of a unit, with one bit for each byte. */
 #define MSCCLPP_DEV_WHOLE_UNIT 0xffffu
 
 /*
@@ -51,9 +52,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_unit_mask(int dtype)
 }
 
 /*
- * Loads up to a unit from an address that is a multiple of 4. Loads each whole word at once, and the remaining bytes by
- * at most two loads, of two bytes and of one byte. A small message may consist of these bytes only, so the loads are
- * few and independent of one another. Bytes from `size` on are 0.
+ * Loads the first `size` bytes of a unit from an address that is a multiple of 4. The other bytes of the result are 0.
+ * Loads each whole word at once, and the remaining bytes by at most two loads, of two bytes and of one byte. These
+ * loads are few and independent of one another, because a small message may consist of the remaining bytes alone.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_words(const char *from, uint32_t size)
 {
@@ -100,7 +101,7 @@ MSCCLPP_DEV void mscclpp_dev_st_words(char *to, mscclpp_dev_vec_t value, uint32_
     }
 }
 
-/* Loads up to a unit from any address: by words if the address allows it, else by bytes. Bytes from `size` on are 0. */
+/* Loads the first `size` bytes of a unit from any address, by words if the address allows it. The other bytes are 0. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_part(const unsigned char *from, uint32_t size)
 {
     mscclpp_dev_vec_t value;
@@ -120,7 +121,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_part(const unsigned char *from, uin
     return value;
 }
 
-/* Stores the first `size` bytes of a unit to any address, but only those that `mask` selects. */
+/* Stores those of the first `size` bytes of a unit that `mask` selects, to any address. */
 MSCCLPP_DEV void mscclpp_dev_st_part(unsigned char *to, mscclpp_dev_vec_t value, uint32_t size, uint32_t mask)
 {
     uint32_t i;
@@ -137,7 +138,7 @@ MSCCLPP_DEV void mscclpp_dev_st_part(unsigned char *to, mscclpp_dev_vec_t value,
     }
 }
 
-/* The two functions above, out of line: few units need them, and their code would make every caller large. */
+/* The two functions above, not inlined: few units need them, and their code would make every caller large. */
 MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_ld_part_outlined(const unsigned char *from, uint32_t size)
 {
     return mscclpp_dev_ld_part(from, size);
@@ -151,8 +152,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_part_outlined(unsigned char *to, mscclpp
 
 /*
  * Loads unit `index` of a buffer of `bytes` bytes. Bytes beyond the buffer's end are read as 0. `is_outlined` is a
- * constant. If it is true, a part that does not consist of whole words is loaded by a function that is not inlined.
- * This is for callers that need registers more than a fast end of a short message.
+ * constant; true: a part of a unit that does not consist of whole words is loaded by a function that is not inlined.
+ * Callers pass true if registers matter more to them than the speed of a short message's last bytes.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit_by(const void *buffer, uint64_t index, uint64_t bytes,
                                                      bool is_outlined)

@@ -1,6 +1,6 @@
 /*
- * Waits of kernels. Every loop that waits for a peer calls mscclpp_dev_wait_turn. This function checks the abort word
- * and a clock now and then, and ends the wait if the host asks for it or the deadline has passed.
+ * Waits of kernels. Every loop that waits for a peer calls mscclpp_dev_wait_turn. From time to time this function
+ * checks the abort word and a clock. It ends the wait if the host asks for it, or if the deadline has passed.
  */
 #ifndef MSCCLPP_DEVICE_LIB_WAIT_H
 #define MSCCLPP_DEVICE_LIB_WAIT_H
@@ -11,8 +11,8 @@
 /*
  * The number of turns of a wait before the first check, and between two checks. Checks are rare because the abort word
  * is in host memory, where reads of one cache line wait for one another. If all warps of all blocks checked whenever a
- * peer is some hundred microseconds late, the checks would take as long again, and make this rank the late one. So the
- * first check comes only after milliseconds, and warps check at different times.
+ * peer is some hundred microseconds late, the checks would take as long again, and this rank would be late in turn. So
+ * the first check comes only after milliseconds, and warps check at different times.
  */
 #ifdef __CUDACC__
 #define MSCCLPP_DEV_WAIT_TURNS 16384u
@@ -20,7 +20,10 @@
 #define MSCCLPP_DEV_WAIT_TURNS 256u
 #endif
 
-/* Returns the turn of each period in which a warp checks: 256 warps check at different turns, evenly spread. */
+/*
+ * Returns the turn, in each period of MSCCLPP_DEV_WAIT_TURNS, in which the thread's warp checks. 256 successive warps
+ * check in different turns, evenly spread over the period.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_wait_check_turn(const mscclpp_dev_ctx_t *ctx)
 {
     const uint32_t warp = (ctx->block * ctx->nthreads + ctx->tid) / MSCCLPP_DEV_WARP;
@@ -35,9 +38,8 @@ typedef struct {
 } mscclpp_dev_wait_t;
 
 /*
- * Checks the abort word, and whether the wait has lasted too long; `waited_ns` is the time since its first check.
- * Returns true if the wait may continue. Otherwise reports `peer` in the mailbox as the rank that was waited for, and
- * returns false.
+ * Returns true if a wait for `peer` may continue. Returns false, and reports `peer` in the mailbox as the awaited rank,
+ * if the abort word is set or the wait has lasted too long. `waited_ns` is the time since the wait's first check.
  */
 MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
 {
@@ -46,8 +48,8 @@ MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t
         return true;
     }
     /*
-     * Stores the value twice. The second store waits for the first one, so the host sees the first one when the kernel
-     * has ended, whichever block reports the end.
+     * Stores the value twice. The second store waits for the first one, so the host sees the first store when the
+     * kernel has ended, whichever block reports the end.
      */
     mscclpp_dev_st_relaxed_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
     mscclpp_dev_st_release_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
@@ -55,8 +57,8 @@ MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t
 }
 
 /*
- * Looks for the deadline and for failures, as mscclpp_dev_wait_check does. Out of line, so that the check takes none of
- * the caller's registers.
+ * Returns the result of mscclpp_dev_wait_check. This function is not inlined, so that the check takes none of the
+ * caller's registers.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_check_outlined(const mscclpp_dev_args_t *args, uint64_t waited_ns,
                                                          uint32_t peer)
@@ -66,9 +68,9 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_check_outlined(const mscclpp_dev_args_
 
 /*
  * Takes one turn of a wait for `peer`. Returns true if the wait continues. Returns false if the caller has to give up,
- * because the host asks for it or the deadline has passed. Then ctx->failed is set, the mailbox names the peer, and
- * every later wait of this thread ends at once. `is_outlined`: the check is not inlined, for callers that need
- * registers.
+ * because the host asks for it, the deadline has passed, or the thread has failed before. Then ctx->failed is set, the
+ * mailbox names the awaited peer, and every later wait of this thread ends at once. `is_outlined` is a constant; true:
+ * the check is not inlined, for callers that need registers.
  */
 MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                           mscclpp_dev_wait_t *wait, uint32_t peer, bool is_outlined)

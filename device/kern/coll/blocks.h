@@ -1,4 +1,7 @@
-/* Finds which bytes a rank has for another rank, and where bytes from other ranks go. See device/types/coll.h. */
+/*
+ * Finds the blocks of data that a rank sends to other ranks, and the places of the blocks that it receives. See
+ * device/types/coll.h.
+ */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_BLOCKS_H
 #define MSCCLPP_DEVICE_KERN_COLL_BLOCKS_H
 
@@ -13,8 +16,8 @@ MSCCLPP_DEV bool mscclpp_dev_coll_sends(const mscclpp_dev_coll_args_t *coll, uin
 }
 
 /*
- * Returns this rank's block for `peer`, as a place in the input. The block has 0 bytes if this rank sends `peer`
- * nothing. Here and below, `blocks` is NULL if all blocks have the same size.
+ * Returns this rank's block for `peer`: its offset in the input, and its size. The size is 0 if this rank sends nothing
+ * to `peer`. Here and below, `blocks` is NULL if all blocks have the same size.
  */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_send_block(const mscclpp_dev_coll_args_t *coll,
                                                             const mscclpp_dev_blocks_args_t *blocks, uint32_t peer)
@@ -33,8 +36,8 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_send_block(const mscclpp_dev_co
 }
 
 /*
- * Returns the place for the block of `peer` in this rank's output. It has 0 bytes if `peer` sends this rank nothing. In
- * patterns that combine, it is the place for the result.
+ * Returns the place for the block of `peer` in this rank's output: its offset, and the size of the block. The size is 0
+ * if `peer` sends nothing to this rank. In patterns that combine, this is the place for the result.
  */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_recv_block(const mscclpp_dev_coll_args_t *coll,
                                                             const mscclpp_dev_blocks_args_t *blocks, uint32_t peer)
@@ -52,7 +55,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_recv_block(const mscclpp_dev_co
     return block;
 }
 
-/* Returns the bytes of this rank's result, for patterns that combine. 0: this rank gets none. */
+/* Returns the size of this rank's result, for patterns that combine. 0: this rank gets no result. */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_result_bytes(const mscclpp_dev_coll_args_t *coll,
                                                    const mscclpp_dev_blocks_args_t *blocks)
 {
@@ -68,8 +71,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_result_bytes(const mscclpp_dev_coll_args_t
 }
 
 /*
- * Returns the rank `i` places after this one, going around; `i` is at most the number of ranks. Loops begin with the
- * next rank, so that the ranks do not all use the same one at the same time.
+ * Returns the rank `i` places after this one, going around; `i` is at most the number of ranks. Loops over peers begin
+ * with the next rank, so that the ranks do not all access the same peer at the same time.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_next(const mscclpp_dev_args_t *args, uint32_t i)
 {
@@ -83,31 +86,31 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, u
 }
 
 /*
- * The number of whole units that a thread loads before it stores the first one. Each load takes most of a microsecond,
- * so several have to be under way.
+ * The number of whole units that a thread loads before it stores the first unit. A load takes most of a microsecond, so
+ * a thread needs several loads in progress.
  */
 #define MSCCLPP_DEV_COLL_BATCH 8
 
-/* The same for units of addresses that are no multiples of a unit, which take several loads each. */
+/* The same number if an address is not a multiple of a unit. Such a unit takes several loads. */
 #define MSCCLPP_DEV_COLL_BATCH_UNALIGNED 4
 
 /*
- * The number of whole units of each operand that a thread loads before it combines them, if it looks up types at run
- * time, which takes registers. Otherwise it is half of MSCCLPP_DEV_COLL_BATCH, as the thread holds two operands at
- * once.
+ * The number of whole units of each operand that a thread loads before it combines them, if it looks up the type at run
+ * time. The look-up takes registers. With a constant type the number is half of MSCCLPP_DEV_COLL_BATCH, because the
+ * thread holds two operands at once.
  */
 #define MSCCLPP_DEV_COLL_BATCH_ANY 2
 
-/* Returns target number `i` if targets are counted from `first_target`, going around. */
+/* Returns the index of target number `i` of `count`, counted from `first_target` in cyclic order. */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_target(uint32_t count, uint32_t first_target, uint32_t i)
 {
     return first_target + i < count ? first_target + i : first_target + i - count;
 }
 
 /*
- * Copies whole units as mscclpp_dev_coll_copy_units does, `batch` at a time, a constant. Begins with unit `unit`.
- * `is_aligned` is a constant; false always works. Returns the thread's first unit that is left, because it has less
- * than a batch.
+ * Copies whole units as mscclpp_dev_coll_copy_units does, `batch` units at a time, beginning with unit `unit`. Returns
+ * the first unit that is left for this thread, with less than a batch left. `batch` and `is_aligned` are constants.
+ * `is_aligned`: all addresses are multiples of a unit; false is always correct.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_copy_batches(char *const *to, uint32_t count, uint32_t first_target,
                                                    const char *from, int batch, uint64_t bytes, bool is_aligned,
@@ -145,9 +148,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_copy_batches(char *const *to, uint32_t cou
 }
 
 /*
- * Copies units `unit`, `unit` + `step` and so on of a block of `bytes` bytes to each of `count` places. Begins with
- * place `first_target`, which differs from rank to rank, so that not all ranks store to one place at the same time.
- * `is_aligned`: all addresses are multiples of MSCCLPP_DEV_UNIT.
+ * Copies units `unit`, `unit` + `step` and so on of a block of `bytes` bytes to each of `count` places, beginning with
+ * place `first_target`. Each rank passes a different first target, so that the ranks do not all store to one place at
+ * the same time. `is_aligned`: all addresses are multiples of MSCCLPP_DEV_UNIT.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_copy_units(char *const *to, uint32_t count, uint32_t first_target, const char *from,
                                              uint64_t bytes, bool is_aligned, uint64_t unit, uint64_t step)
@@ -176,8 +179,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_copy_units(char *const *to, uint32_t count, ui
 
 /*
  * Copies the part of a block of `bytes` bytes that belongs to thread `thread` of `threads`: units `thread`, `thread` +
- * `threads` and so on. Moves whole units if both sides are aligned, else words or bytes. The host twin copies adjacent
- * units instead, with one memmove. Not inlined, because callers need registers.
+ * `threads` and so on. Moves whole units if both addresses are multiples of a unit, and otherwise words or bytes. The
+ * host twin instead copies adjacent units with one memmove. Not inlined, because the callers need the registers.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_copy(char *to, const char *from, uint64_t bytes, uint64_t thread,
                                                uint64_t threads)
@@ -195,7 +198,10 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_copy(char *to, const char *from, uint6
 #endif
 }
 
-/* Copies this rank's own block, unless the output already has it. Called by all threads of the grid. */
+/*
+ * Copies this rank's own block from the input to the output, unless the operation is in place. Called by all threads of
+ * the grid.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_copy_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
                                            const mscclpp_dev_blocks_args_t *blocks)
 {

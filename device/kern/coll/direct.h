@@ -1,12 +1,12 @@
 /*
- * Collectives in mapped buffers of all ranks: each rank reads and writes its peers' memory in place, in one pass. The
+ * Collectives in mapped buffers of all ranks. Each rank reads and writes its peers' buffers directly, in one pass. The
  * host has computed the addresses (device/types/coll.h).
  *
  * Ranks meet at the beginning, because a rank must not touch a peer's buffer before the peer has entered the call. They
  * meet at the end, because a call must not end while peers use its buffers.
  *
- * A barrier joins only blocks of the same number. This is enough: a rank's call ends once all of its blocks have passed
- * their last barrier. Each block of each peer has entered the same barrier before that.
+ * In a barrier, block i meets only block i of each peer. This is enough: a rank's call ends after all of its blocks
+ * have passed their last barrier, and every block of every peer has entered that barrier before.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_DIRECT_H
 #define MSCCLPP_DEVICE_KERN_COLL_DIRECT_H
@@ -18,8 +18,8 @@
 #include "device/lib/reduce.h"
 
 /*
- * Returns true if the kernel's first `sources` sources and all its targets are at multiples of MSCCLPP_DEV_UNIT. NULL,
- * the target of a rank without a result, counts as aligned. Does not look at `home`.
+ * Returns true if the kernel's first `sources` sources and all its targets are at multiples of MSCCLPP_DEV_UNIT. A
+ * target of NULL (a rank without a result) counts as aligned. Ignores args->home.
  */
 MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *args, uint32_t sources)
 {
@@ -36,9 +36,9 @@ MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *
 }
 
 /*
- * Copies this thread's part of a block of `bytes` bytes to each of `count` places: as mscclpp_dev_coll_copy_units does
- * or, on the twin, a long block by rows. Begins with place `first_target`. `thread` counts from 0 over the `threads`
- * threads of the grid.
+ * Copies this thread's part of a block of `bytes` bytes to each of `count` places, beginning with place `first_target`.
+ * Copies by units, as mscclpp_dev_coll_copy_units does, or, on the twin, a long block by rows. `thread` is the thread's
+ * number among the `threads` threads of the grid. `is_aligned`: all addresses are multiples of MSCCLPP_DEV_UNIT.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_copy(char *const *to, uint32_t count, uint32_t first_target, const char *from,
                                          uint64_t bytes, bool is_aligned, uint64_t thread, uint64_t threads)
@@ -53,8 +53,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_copy(char *const *to, uint32_t count, uint32
 }
 
 /*
- * Copies the pairs of the list. The host orders the list so that each rank begins with a different pair; then the ranks
- * do not all store to one rank at the same time.
+ * Copies each source in the list to its target. The host has ordered the list so that each rank begins with a different
+ * peer. So the ranks do not all store to one rank at the same time.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_copy_pairs(const mscclpp_dev_direct_args_t *args, uint64_t thread, uint64_t threads)
 {
@@ -68,9 +68,9 @@ MSCCLPP_DEV void mscclpp_dev_direct_copy_pairs(const mscclpp_dev_direct_args_t *
 }
 
 /*
- * Swaps the contents of the pairs of places in the list. A batch is half as long as in a copy, since a thread holds
- * units of both sides. It loads a unit of both sides before it stores either, and no other thread of any rank accesses
- * that unit.
+ * Swaps the contents of the pairs of places in the list. A thread loads a unit of both places before it stores either,
+ * and no other thread of any rank accesses the unit. A batch is half as long as in a copy, because a thread holds units
+ * of both places.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_swap(const mscclpp_dev_direct_args_t *args, uint64_t thread, uint64_t threads)
 {
@@ -114,11 +114,12 @@ MSCCLPP_DEV void mscclpp_dev_direct_swap(const mscclpp_dev_direct_args_t *args, 
 
 /*
  * Combines `batch` whole, aligned units, `step` apart, beginning with unit `unit`. A reduction stores the combination
- * of the operands of all ranks after it has added the last one. A scan stores a result for each rank: the combination
- * of the operands up to and including that rank's or, if exclusive, of those before it. In an exclusive scan rank 0 has
- * no result, and its entry in `to` is NULL.
+ * of the operands of all ranks. A scan stores a result for each rank: the combination of the operands up to and
+ * including that rank's operand or, if exclusive, of the operands before it. In an exclusive scan rank 0 has no result,
+ * and args->to[0] is NULL. `batch` and `hot` are constants; `hot` true: `dtype` and `op` are constants as well.
  *
- * Works in place: only this thread accesses these units, and it loads a rank's operand before it stores a result there.
+ * Works in place, because only this thread accesses these units, and the thread loads a rank's operand before it stores
+ * that rank's result.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *args, int batch, bool hot, int dtype,
                                             int op, uint64_t unit, uint64_t step)
@@ -175,8 +176,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *arg
 }
 
 /*
- * Combines one unit of any alignment, with the same results as mscclpp_dev_direct_combine. If the operation is in
- * place, only this thread accesses the unit, and it reads before it writes.
+ * Combines one unit of any alignment, with the same results as mscclpp_dev_direct_combine. Works in place, because only
+ * this thread accesses the unit, and the thread loads a rank's operand before it stores that rank's result.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t *args, bool hot, int dtype, int op,
                                                  uint64_t unit)
@@ -206,7 +207,10 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t
     }
 }
 
-/* Combines this thread's part of the blocks: units `thread`, `thread` + `threads` and so on, or rows. */
+/*
+ * Combines this thread's part of the blocks: units `thread`, `thread` + `threads` and so on, or, on the twin, rows.
+ * `hot` is a constant; true: `dtype` and `op` are constants as well.
+ */
 MSCCLPP_DEV void mscclpp_dev_direct_combine_part(const mscclpp_dev_direct_args_t *args, bool hot, int dtype, int op,
                                                  uint64_t thread, uint64_t threads)
 {
@@ -234,8 +238,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine_part(const mscclpp_dev_direct_args_t
 }
 
 /*
- * Ends the kernel: passes the barrier after the work, and reports the end. `barriers_before` is the number of barriers
- * that the block had passed before the kernel. Called by all threads.
+ * Ends a kernel with two barriers: passes the second barrier, and reports the end. `launches`, `epoch` and
+ * `barriers_before` are the block's counts from before the kernel. Called by all threads of the block.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_end(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                         uint32_t epoch, uint64_t barriers_before)
@@ -245,8 +249,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_end(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 }
 
 /*
- * Copies the part of the result that this thread has written to the place where the user wants it, `home`. Called after
- * the barrier after which no peer reads there any more.
+ * Copies this thread's part of the result to args->home, which is where the user wants the result. Called after the
+ * second barrier, because peers read the memory there until then.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_copy_home(const mscclpp_dev_direct_args_t *args, int dtype, int op, uint64_t thread,
                                               uint64_t threads)
@@ -275,7 +279,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_copy_home(const mscclpp_dev_direct_args_t *a
 }
 
 /*
- * Runs the kernel for the modes that move blocks. If the first barrier fails, nothing is copied. If the second one
+ * Runs the kernel for the modes that move blocks. If the first barrier fails, nothing is copied. If the second barrier
  * fails, the output may be incomplete.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_direct_args_t *args)
@@ -302,8 +306,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Runs the kernel for the modes that combine blocks. `hot` says that `dtype` and `op` are constants. If the first
- * barrier fails, nothing is written. If the second one fails, the result may be incomplete, and is not copied home.
+ * Runs the kernel for the modes that combine blocks. `hot` is a constant; true: `dtype` and `op` are constants as well.
+ * If the first barrier fails, nothing is written. If the second barrier fails, the result may be incomplete, and is not
+ * copied to args->home.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_combine_direct(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_direct_args_t *args,
                                                  bool hot, int dtype, int op)

@@ -1,7 +1,7 @@
 /*
- * The functions of direct.h on the host twin, for large blocks: each thread handles adjacent units, with the code that
- * the compiler and the C library make fastest. The results are the same, bit by bit. Small blocks are handled unit by
- * unit even on the twin, so that its tests run the GPU's code.
+ * The functions of direct.h for large blocks on the host twin. Each thread handles adjacent units, so that the compiler
+ * can vectorise the code and the C library can copy them. The results are the same, bit by bit. The twin handles small
+ * blocks unit by unit, so that its tests run the GPU's code.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_DIRECT_ROWS_H
 #define MSCCLPP_DEVICE_KERN_COLL_DIRECT_ROWS_H
@@ -15,7 +15,10 @@
 
 #define MSCCLPP_DEV_ROW_BYTES ((uint64_t)MSCCLPP_DEV_ROW_UNITS * MSCCLPP_DEV_UNIT)
 
-/* Returns the bytes of a block that thread `thread` of `threads` handles: whole units, except for the block's end. */
+/*
+ * Returns the part of a block of `bytes` bytes that thread `thread` of `threads` handles. The part consists of whole
+ * units, except at the block's end.
+ */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_rows_part(uint64_t bytes, uint64_t thread, uint64_t threads)
 {
     const uint64_t part_bytes = (mscclpp_dev_units(bytes) + threads - 1) / threads * MSCCLPP_DEV_UNIT;
@@ -56,7 +59,10 @@ MSCCLPP_DEV void mscclpp_dev_rows_copy(char *const *to, uint32_t count, uint32_t
     }
 }
 
-/* Swaps this thread's part of the `bytes` bytes at `here` and at `there`, row by row. The two must not overlap. */
+/*
+ * Swaps this thread's part of the `bytes` bytes at `here` with those at `there`, row by row. The two memories must not
+ * overlap.
+ */
 MSCCLPP_DEV void mscclpp_dev_rows_swap(char *here, char *there, uint64_t bytes, uint64_t thread, uint64_t threads)
 {
     const mscclpp_dev_block_t part = mscclpp_dev_rows_part(bytes, thread, threads);
@@ -74,9 +80,9 @@ MSCCLPP_DEV void mscclpp_dev_rows_swap(char *here, char *there, uint64_t bytes, 
 }
 
 /*
- * Combines one row, the `row_bytes` bytes at `offset` of each operand, with the results of mscclpp_dev_direct_combine.
- * A reduction reads all operands before it writes the result. A scan writes each result after it has read the operands
- * that the result may overwrite.
+ * Combines one row, the `row_bytes` bytes at `offset` of each operand, with the same results as
+ * mscclpp_dev_direct_combine. Works in place: a reduction reads all operands before it writes the result, and a scan
+ * writes each result after it has read the operands that the result may overwrite.
  */
 MSCCLPP_DEV void mscclpp_dev_rows_combine_row(const mscclpp_dev_direct_args_t *args, int dtype, int op, uint64_t offset,
                                               uint64_t row_bytes)

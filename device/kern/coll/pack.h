@@ -1,11 +1,11 @@
-/* Packs data with holes, as MPI's derived types describe them, or unpacks it. */
+/* Packs or unpacks data with holes, as MPI's derived types describe them. */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_PACK_H
 #define MSCCLPP_DEVICE_KERN_COLL_PACK_H
 
 #include "device/types/coll.h"
 #include "device/lib/unit.h"
 
-/* The most threads that share a run: a power of 2. */
+/* The maximum number of threads that share a run. A power of 2. */
 #define MSCCLPP_DEV_PACK_LANES 256u
 
 /* Copies one item of `width` bytes, between addresses that are multiples of `width`. */
@@ -32,10 +32,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_copy_item(char *to, const char *from, uint32_t
 }
 
 /*
- * Packs or unpacks all runs of one piece in all elements. An item is the data that a thread moves at once: `width`
- * bytes. The number of threads that share a run is the number of its items, rounded down to a power of 2, at most
- * MSCCLPP_DEV_PACK_LANES, and no more than the grid has threads. Adjacent threads move adjacent items. The last threads
- * of the grid do nothing if they are too few for one more run.
+ * Packs or unpacks all runs of one piece in all elements. A thread moves one item of `width` bytes at a time, and
+ * adjacent threads move adjacent items. The number of threads that share a run is the number of the run's items,
+ * rounded down to a power of 2. It is at most MSCCLPP_DEV_PACK_LANES, and at most the number of threads in the grid.
+ * The last threads of the grid do nothing if they are too few for one more run.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_pack_piece(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_pack_args_t *args,
                                              const mscclpp_dev_piece_t *piece)
@@ -69,7 +69,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_pack_piece(const mscclpp_dev_ctx_t *ctx, const
     }
 }
 
-/* Runs the kernel: packs or unpacks all pieces. It waits for nobody and does not report its end. */
+/* Runs the kernel: packs or unpacks all pieces. The kernel waits for no other rank, and does not report its end. */
 MSCCLPP_DEV void mscclpp_dev_coll_pack(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_pack_args_t *args)
 {
     uint32_t i;

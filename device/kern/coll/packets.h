@@ -3,8 +3,8 @@
  * peer's scratch. The peer moves the block to its place or combines it with others. This takes one step of latency.
  *
  * A rank that has no block for a peer sends an empty packet in place of the block's first unit. So every kernel
- * receives a packet from every peer, as packets require. A rank that has ended kernel k + 1 then knows that all peers
- * have ended kernel k. Without the empty packet, a rank could get two kernels ahead of a peer with which it exchanges
+ * receives a packet from every peer, as lib/packet.h requires: a rank that has ended kernel k + 1 knows that all peers
+ * have ended kernel k. Without empty packets, a rank could get two kernels ahead of a peer with which it exchanges
  * nothing. Kernel k + 2, of another pattern, could then overwrite packets of kernel k in the same half while that peer
  * still reads them.
  *
@@ -20,8 +20,8 @@
 #include "device/lib/reduce.h"
 
 /*
- * The number of operands that a thread loads before it waits for the first one. Lingering kernels have registers for
- * fewer: more operands would be kept in local memory, which costs a small call more than a second batch.
+ * The number of operands that a thread loads before it waits for the first operand. Lingering kernels have registers
+ * for fewer operands. Further operands would lie in local memory, which costs a small call more than a second batch.
  */
 #define MSCCLPP_DEV_COLL_PACKET_BATCH 8
 #define MSCCLPP_DEV_COLL_LINGER_BATCH 4
@@ -49,10 +49,10 @@ MSCCLPP_DEV char *mscclpp_dev_coll_slot(const mscclpp_dev_coll_packets_t *packet
 }
 
 /*
- * Prepares the state of a call: computes which units of which blocks this thread handles. A row has as many threads as
- * the largest block has units, rounded up to whole warps, but at most the whole grid. If the output may overwrite the
- * input, the whole grid is one row. Threads that are left over when the grid is divided into rows belong to no row, and
- * neither send nor move blocks.
+ * Sets *packets to the state of a call: the units of the blocks that this thread handles. A row has as many threads as
+ * the largest block has units, rounded up to whole warps, but at most as many as the grid. If the output may overwrite
+ * the input, the whole grid is one row. Threads that are left over when the grid is divided into rows neither send nor
+ * move blocks.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_packets_t *packets,
                                                 const mscclpp_dev_coll_args_t *coll,
@@ -65,7 +65,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
         : blocks->varied == MSCCLPP_DEV_UNSIZED && blocks->largest_block > blocks->packets_max
             ? blocks->packets_max /* larger blocks do not go as packets */
             : blocks->largest_block;
-    /* A row has no more threads than the grid. This rank's own block may have more units than 32 bits can count. */
+    /* Limited before it is narrowed: this rank's own block may have more units than 32 bits can count. */
     const uint64_t largest_units = mscclpp_dev_units(largest_bytes);
     const uint32_t max_units = largest_units < threads ? (uint32_t)largest_units : threads;
     const uint32_t grain = MSCCLPP_DEV_WARP; /* whole warps, so that all threads of a warp take the same branches */
@@ -82,7 +82,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
 
     packets->coll = coll;
     packets->blocks = blocks;
-    /* Here the result may overlap any part of the input, so it is written only when all of the input has been sent. */
+    /*
+     * In this case the result may overlap any part of the input, so the kernel writes it only after all of the input
+     * has been sent.
+     */
     packets->own_uses_slot = blocks != NULL && coll->in_place != 0 && coll->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
     packets->flag = mscclpp_dev_last_epoch(ctx, args) + 1;
     packets->half_gap = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
@@ -93,7 +96,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
     packets->row = thread / packets->row_threads < packets->rows ? thread / packets->row_threads : args->nranks;
 }
 
-/* Sends this thread's units to all peers, and the empty packets of its row. After a failure it sends nothing. */
+/* Sends this thread's units to all peers, and the empty packets of its row. After a failure, sends nothing. */
 MSCCLPP_DEV void mscclpp_dev_coll_packets_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *packets)
 {
     const mscclpp_dev_args_t *args = &packets->coll->common;
@@ -117,8 +120,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_send(const mscclpp_dev_ctx_t *ctx, con
 }
 
 /*
- * Waits until all threads of the grid have sent their units. Called by all of them. All blocks of the grid must be on
- * the device at once. If a thread gives up, ctx->failed is set in all threads of its block.
+ * Waits until all threads of the grid have sent their units. Called by all threads of the grid, whose blocks must all
+ * be on the device at once. If a thread gives up, sets ctx->failed in all threads of its block.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_packets_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -129,7 +132,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_meet(mscclpp_dev_ctx_t *ctx, const msc
     }
 }
 
-/* Waits for one unit of a peer's block, and reads it into *value. If the wait fails, sets ctx->failed. */
+/*
+ * Waits for one unit of a peer's block, and reads it into *value. If the wait fails, sets ctx->failed, and *value is
+ * undefined.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_packets_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *packets,
                                               uint32_t peer, uint32_t unit, mscclpp_dev_vec_t *value)
 {
@@ -140,8 +146,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_get(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Runs the kernel for patterns that move blocks. `blocks` is NULL if all blocks have the same size. After a failure no
- * more blocks are sent to peers or stored from peers. This rank's own block is copied even then.
+ * Runs the kernel for patterns that move blocks. `blocks` is NULL if all blocks have the same size. After a failure,
+ * sends no more blocks to peers, and stores no more blocks from peers. Copies this rank's own block even after a
+ * failure.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
                                                const mscclpp_dev_blocks_args_t *blocks)
@@ -175,8 +182,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Reads the operand of `rank` for one unit of the result into *value and returns true, or returns false if it has not
- * arrived. Never waits. This rank's own operand is in the user's buffer. `bytes` is the size of the whole result.
+ * Reads the operand of `rank` for one unit of the result into *value. Returns false, with *value undefined, if the
+ * operand has not arrived. Never waits. This rank's own operand is in the user's buffer, unless packets->own_uses_slot.
+ * `bytes` is the size of the whole result.
  */
 MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t *packets, uint32_t rank, uint32_t unit,
                                                uint64_t bytes, mscclpp_dev_vec_t *value)
@@ -195,8 +203,9 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
 
 /*
  * Waits for the operands of ranks 0 to `ranks_end` - 1 for one unit, and returns their combination in rank order. If a
- * wait fails, sets ctx->failed, and the value is arbitrary. `ranks_end` is at least 1. `bytes` is the size of the whole
- * result. `batch` is a constant, at most MSCCLPP_DEV_COLL_PACKET_BATCH.
+ * wait fails, sets ctx->failed, and the result is arbitrary. `ranks_end` is at least 1. `bytes` is the size of the
+ * whole result. `batch` and `hot` are constants: `batch` is at most MSCCLPP_DEV_COLL_PACKET_BATCH; `hot` true: `dtype`
+ * and `op` are constants as well.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t *ctx,
                                                                const mscclpp_dev_coll_packets_t *packets,
@@ -230,9 +239,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t
 }
 
 /*
- * Runs the kernel for patterns that combine blocks. `blocks` is NULL if all blocks have the same size. `hot` says that
- * `dtype` and `op` are constants; `batch` is one, too, at most MSCCLPP_DEV_COLL_PACKET_BATCH. After a failure nothing
- * more is sent or stored in the output.
+ * Runs the kernel for patterns that combine blocks. `blocks` is NULL if all blocks have the same size. `batch` and
+ * `hot` are constants, as in mscclpp_dev_coll_packets_combine. After a failure, sends nothing more, and stores nothing
+ * more in the output.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
                                                   const mscclpp_dev_blocks_args_t *blocks, bool hot, int dtype, int op,

@@ -1,10 +1,10 @@
 /*
- * Collectives by puts into the team's scratch: turn by turn, each rank stores a piece of its block for a peer into a
+ * Collectives by puts into the team's scratch. Turn by turn, each rank stores a piece of its block for a peer into a
  * slot in the peer's memory (lib/put.h), and the peer moves the piece to its place or combines it with others. Unlike
- * tiles.h, it needs no agreement at the beginning, because slots are not used for anything else, and a rank signals a
- * piece before it takes the one before.
+ * tiles.h, the kernel needs no barrier at the beginning, because nothing else uses the slots, and because a rank
+ * signals piece k + 1 before it takes piece k.
  *
- * All ranks take the same turns, also those that send or receive nothing, as lib/put.h requires.
+ * All ranks take the same turns, even ranks that send or receive nothing, as lib/put.h requires.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_PUTS_H
 #define MSCCLPP_DEVICE_KERN_COLL_PUTS_H
@@ -12,7 +12,10 @@
 #include "device/kern/coll/tiles.h"
 #include "device/lib/put.h"
 
-/* Stores the turn's pieces of this rank's blocks into its peers' slots, and signals them. After a failure, does not. */
+/*
+ * Stores the turn's pieces of this rank's blocks into its peers' slots, and signals them. Called by all threads of the
+ * block. After a failure, stores and signals nothing.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn)
 {
     const mscclpp_dev_args_t *common = &turn->coll->common;
@@ -24,10 +27,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 }
 
 /*
- * Runs the kernel. All ranks know the size of the largest block. Blocks of the grid may have different numbers of
- * turns, but blocks of the same number have the same number of turns on all ranks. `hot` says that
- * `dtype` and `op` are constants. After a failure the turns are still counted, so that all threads of the block meet,
- * but nothing more is sent or taken.
+ * Runs the kernel: moves or combines the blocks of data. args->largest_block is equal on all ranks. Blocks of the grid
+ * may take different numbers of turns, but block i takes the same number of turns on all ranks. `hot` is a constant;
+ * true: `dtype` and `op` are constants as well. After a failure nothing more is sent or taken, but the turns are still
+ * counted, so that all threads of the block meet.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_puts(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_blocks_args_t *args, bool hot,
                                        int dtype, int op)
@@ -64,7 +67,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_puts(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
         }
         count = turn.number;
     }
-    /* The own block comes last, because no peer waits for it. */
+    /* This rank's own block comes last, because no peer waits for it. */
     if (!combines && !ctx->failed) {
         mscclpp_dev_coll_copy_own(ctx, coll, blocks);
     }

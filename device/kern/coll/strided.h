@@ -1,7 +1,7 @@
 /*
- * Blocks with holes in mapped buffers of all ranks, moved in one pass. Each rank reads its blocks where the user's type
- * has them, and writes them where the peer's type wants them. Neither side packs. Ranks meet before and after, as in
- * direct.h.
+ * Moves blocks with holes between mapped buffers of all ranks, in one pass. Each rank reads its blocks in the layout of
+ * its own type, and writes them in the layout of the peer's type. Neither side packs. Ranks meet before and after, as
+ * in direct.h.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_STRIDED_H
 #define MSCCLPP_DEVICE_KERN_COLL_STRIDED_H
@@ -9,12 +9,12 @@
 #include "device/kern/coll/direct.h"
 #include "device/kern/coll/pack.h"
 
-/* The number of items of a segment that a thread loads before it stores the first one. */
+/* The number of items of a segment that a thread loads before it stores the first item. */
 #define MSCCLPP_DEV_STRIDED_BATCH 4
 
 /*
- * The least number of threads that share a segment so that each has a whole batch. Together they access whole lines of
- * 128 bytes at a time.
+ * Threads share a segment by whole batches only if the segment has batches for at least this many threads. Together
+ * they access a whole line of 128 bytes at a time.
  */
 #define MSCCLPP_DEV_STRIDED_LANES 8
 
@@ -47,9 +47,9 @@ MSCCLPP_DEV void mscclpp_dev_strided_segment(char *to, const char *from, uint64_
 }
 
 /*
- * Returns the number of threads that handle a segment: a power of 2, at most the number of its items. A link is used
- * fully only if enough bytes are in transit, so fewer threads handle a segment if each of them then has a whole batch
- * of items.
+ * Returns the number of threads that share a segment of `items` items: a power of 2, at most `items`, and at most
+ * `threads`. In long segments of wide items, fewer threads share a segment, so that each has a whole batch of items: a
+ * link is used fully only if enough bytes are in transit.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_strided_lanes(uint64_t items, uint32_t width, uint64_t threads)
 {
@@ -64,9 +64,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_strided_lanes(uint64_t items, uint32_t width, u
 }
 
 /*
- * Returns where segment `segment` of a side begins, as an offset in bytes. The side's runs hold `run_segments` segments
- * of `size` bytes, and are `stride` bytes apart. A 64-bit division takes a GPU long, and most runs, of one segment, do
- * not need it.
+ * Returns the offset in bytes at which segment `segment` begins in the source or target. Runs of `run_segments`
+ * segments of `size` bytes are `stride` bytes apart. Runs of one segment, the most frequent case, are computed without
+ * a 64-bit division, which is slow on GPUs.
  */
 MSCCLPP_DEV int64_t mscclpp_dev_strided_offset(uint64_t segment, uint64_t run_segments, int64_t stride, uint64_t size)
 {
@@ -75,8 +75,8 @@ MSCCLPP_DEV int64_t mscclpp_dev_strided_offset(uint64_t segment, uint64_t run_se
 }
 
 /*
- * Copies a block. The threads of the grid share its segments: several threads handle a segment, or the whole grid if it
- * is long enough. Threads that are left over do nothing.
+ * Copies a block. `thread` is the thread's number among the `threads` threads of the grid. Several threads share each
+ * segment, the whole grid if the segment is long enough. Threads that are left over do nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_strided_block(const mscclpp_dev_strided_t *block, uint64_t thread, uint64_t threads)
 {
@@ -96,8 +96,9 @@ MSCCLPP_DEV void mscclpp_dev_strided_block(const mscclpp_dev_strided_t *block, u
 }
 
 /*
- * Runs the kernel: copies all blocks of the list between two barriers. If the first one fails, nothing is copied. It is
- * never queued, because the hosts first exchange the layouts; so it does not call mscclpp_dev_enter.
+ * Runs the kernel: copies all blocks of the list between two barriers. If the first barrier fails, nothing is copied.
+ * If the second barrier fails, the output may be incomplete. Does not call mscclpp_dev_enter, because the kernel is
+ * never queued: the hosts first exchange the layouts.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_move_strided(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_strided_args_t *args)
 {

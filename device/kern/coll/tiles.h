@@ -4,9 +4,9 @@
  * others.
  *
  * Each block of the grid has two tiles per sender, used in turn. A rank stores turn t + 1 before it reads turn t, so
- * that its stores are on their way meanwhile. One barrier per turn is enough: a rank stores turn t + 2 after the
- * barrier of turn t + 1, and every peer enters that barrier only after it has read turn t. The barrier at the beginning
- * ensures that all ranks have ended earlier use of the bulk area.
+ * that the stores travel while the rank reads. One barrier per turn is enough: a rank stores turn t + 2 after the
+ * barrier of turn t + 1, and every peer enters that barrier only after it has read turn t. After the barrier at the
+ * beginning, no rank still uses the bulk area for an earlier operation.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_TILES_H
 #define MSCCLPP_DEVICE_KERN_COLL_TILES_H
@@ -16,18 +16,18 @@
 #include "device/lib/put.h"
 #include "device/lib/reduce.h"
 
-/* A turn: which part of each block of data moves, and through which tiles. */
+/* A turn: the part of each block of data that moves, and the tiles through which it moves. */
 typedef struct {
     const mscclpp_dev_coll_args_t *coll;
     const mscclpp_dev_blocks_args_t *blocks; /* NULL: all blocks have the same size */
     uint64_t tile_bytes;
-    uint64_t begin;             /* where this turn's tile begins in each block of data, offset in bytes */
-    uint64_t max_skipped_bytes; /* blocks of up to so many bytes do not go through tiles */
-    uint64_t number;            /* of this turn, counted up; selects its tiles */
+    uint64_t begin;             /* offset of this turn's part in each block of data, bytes */
+    uint64_t max_skipped_bytes; /* blocks of at most this size do not go through tiles */
+    uint64_t number;            /* number of this turn, which selects its tiles; the next turn has the next number */
     bool in_slots;              /* the tiles are the slots of lib/put.h, and `number` is the piece */
 } mscclpp_dev_coll_turn_t;
 
-/* Returns the turn of this block of the grid that follows the given one. */
+/* Returns this block's next turn after `turn`. */
 MSCCLPP_DEV mscclpp_dev_coll_turn_t mscclpp_dev_coll_next_turn(const mscclpp_dev_ctx_t *ctx,
                                                                const mscclpp_dev_coll_turn_t *turn)
 {
@@ -39,8 +39,8 @@ MSCCLPP_DEV mscclpp_dev_coll_turn_t mscclpp_dev_coll_next_turn(const mscclpp_dev
 }
 
 /*
- * Returns the part of a block that this turn moves. It has 0 bytes if the block ends before the turn's tile, or if it
- * does not go through tiles.
+ * Returns the part of a block that this turn moves. The part has 0 bytes if the block ends before the turn's tile, or
+ * if the block does not go through tiles.
  */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_turn_part(const mscclpp_dev_coll_turn_t *turn,
                                                            mscclpp_dev_block_t block)
@@ -53,7 +53,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_turn_part(const mscclpp_dev_col
     return block;
 }
 
-/* Returns the place in the receiver's scratch of the tile that the sender stores in this turn. */
+/* Returns where the tile that the sender stores in this turn lies in the receiver's scratch, at this rank's address. */
 MSCCLPP_DEV char *mscclpp_dev_coll_tile(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                         uint32_t receiver, uint32_t sender)
 {
@@ -66,7 +66,10 @@ MSCCLPP_DEV char *mscclpp_dev_coll_tile(const mscclpp_dev_ctx_t *ctx, const mscc
     return args->scratch[receiver] + args->bulk_offset + number * turn->tile_bytes;
 }
 
-/* Stores the turn's part of this rank's blocks into its peers' tiles. A barrier must follow before they read them. */
+/*
+ * Stores the turn's part of this rank's blocks into its peers' tiles. The peers may read the tiles after the next
+ * barrier or signal. Called by all threads of the block.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_give(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
@@ -83,8 +86,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_give(const mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Moves the data that the peers have stored in this rank's tiles to their places in the output. The size of a peer's
- * data follows from this rank's own arguments.
+ * Moves the data that the peers have stored in this rank's tiles to their places in the output. This rank's own
+ * arguments give the size of each peer's data.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_take_moved(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn)
 {
@@ -102,8 +105,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_moved(const mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Returns where the operand of `rank` for the turn's part of the result lies: this rank's in the input, others in its
- * tiles.
+ * Returns the address of the operand of `rank` for the turn's part of the result. This rank's operand is in the input
+ * (`own_block`). The other operands are in this rank's tiles.
  */
 MSCCLPP_DEV const char *mscclpp_dev_coll_operand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                  const mscclpp_dev_block_t *own_block, uint32_t rank)
@@ -116,7 +119,10 @@ MSCCLPP_DEV const char *mscclpp_dev_coll_operand(const mscclpp_dev_ctx_t *ctx, c
 
 #if MSCCLPP_DEV_ROWS
 
-/* Combines a large part of the result by rows, as mscclpp_dev_coll_take_combined does unit by unit, and stores it. */
+/*
+ * Combines a large part of the result by rows and stores it, with the same result as unit by unit. The arguments are
+ * those of mscclpp_dev_coll_take_combined.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_take_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                             const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
                                             uint32_t ranks_end, int dtype, int op)
@@ -137,9 +143,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_rows(const mscclpp_dev_ctx_t *ctx, const 
 #endif
 
 /*
- * Combines whole units in batches of `batch`, as mscclpp_dev_coll_take_combined does, if all operands and the result
- * begin at multiples of a unit. Returns this thread's first unit that is left. `batch` and `hot` are constants; `hot`
- * says that `dtype` and `op` are, too.
+ * Combines whole units in batches of `batch` units, as mscclpp_dev_coll_take_combined does. Combines nothing if this
+ * rank's operand or the result does not begin at a multiple of a unit, or if elements contain padding. Returns the
+ * first unit that is left for this thread. `batch` and `hot` are constants; `hot` true: `dtype` and `op` are constants
+ * as well.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                    const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
@@ -186,8 +193,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_batches(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Combines units of two operands of any alignment in batches, as mscclpp_dev_coll_take_combined does. Begins with unit
- * `unit`. Returns this thread's first unit that is left. `hot`, a constant, says that `dtype` and `op` are, too.
+ * Combines units of two operands of any alignment in batches, as mscclpp_dev_coll_take_combined does. `unit` is this
+ * thread's first unit. Returns the first unit that is left for this thread. `hot` is a constant; true: `dtype` and `op`
+ * are constants as well.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_unaligned(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                      const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
@@ -222,8 +230,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_unaligned(const mscclpp_dev_ctx_t *ct
 }
 
 /*
- * Combines units of two operands, as mscclpp_dev_coll_take_combined does, with the loads of both operands under way at
- * once. Returns this thread's first unit that is left. `hot`, a constant, says that `dtype` and `op` are, too.
+ * Combines units of two operands, as mscclpp_dev_coll_take_combined does. The loads of both operands are in progress at
+ * once. Returns the first unit that is left for this thread. `hot` is a constant; true: `dtype` and `op` are constants
+ * as well.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_pairs(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                  const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
@@ -247,8 +256,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_pairs(const mscclpp_dev_ctx_t *ctx, c
 }
 
 /*
- * Combines whole units of the turn's part of the result. Returns this thread's first unit that is left. The arguments
- * are those of mscclpp_dev_coll_take_combined and of mscclpp_dev_coll_take_batches.
+ * Combines the units of the turn's part of the result that can be combined in batches. Returns the first unit that is
+ * left for this thread. The arguments are those of mscclpp_dev_coll_take_combined and of mscclpp_dev_coll_take_batches.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_whole(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                  const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
@@ -262,8 +271,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_take_whole(const mscclpp_dev_ctx_t *ctx, c
 
 /*
  * Combines the operands of ranks 0 to `ranks_end` - 1 in rank order, and stores the turn's part of the result in the
- * output. `result_bytes` is the size of the whole result; 0: this rank has none. `ranks_end` is 0 only if this rank has
- * no result. `hot`, a constant, says that `dtype` and `op` are, too.
+ * output. `result_bytes` is the size of the whole result; 0: this rank gets no result. `ranks_end` is 0 only if this
+ * rank gets no result. `hot` is a constant; true: `dtype` and `op` are constants as well.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                 uint32_t ranks_end, uint64_t result_bytes, bool hot, int dtype, int op)
@@ -284,7 +293,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
         return;
     }
 #endif
-    /* A kernel for all types has sums of floats with constants, too. */
+    /* A kernel for all types has code with constants for the most frequent case: sums of floats. */
     unit = !hot && MSCCLPP_DEV_FOLDS && dtype == MSCCLPP_DTYPE_FLOAT32 && op == MSCCLPP_OP_SUM
                ? mscclpp_dev_coll_take_whole(ctx, turn, &own_block, part, ranks_end, true, MSCCLPP_DTYPE_FLOAT32,
                                              MSCCLPP_OP_SUM)
@@ -304,8 +313,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
 }
 
 /*
- * Takes the turn's data from this rank's tiles: combines them if `combines`, else moves them to their places. All peers
- * must have stored their data of this turn. `hot`, a constant, says that `dtype` and `op` are, too.
+ * Takes the turn's data from this rank's tiles: with `combines`, combines them into the result; otherwise moves them to
+ * their places. All peers must have stored their data of this turn. `hot` is a constant; true: `dtype` and `op` are
+ * constants as well.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn, bool combines,
                                        bool hot, int dtype, int op)
@@ -326,8 +336,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Prepares this block's turns, and sets its first one. `blocks` is NULL if all blocks have the same size.
- * `max_skipped_bytes` is that of mscclpp_dev_coll_turn_t.
+ * Sets *turn to this block's first turn through tiles. `blocks` is NULL if all blocks have the same size. Blocks of
+ * data of at most `max_skipped_bytes` bytes do not go through tiles.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_first_turn(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_turn_t *turn,
                                              const mscclpp_dev_coll_args_t *coll,
@@ -343,11 +353,11 @@ MSCCLPP_DEV void mscclpp_dev_coll_first_turn(const mscclpp_dev_ctx_t *ctx, msccl
 }
 
 /*
- * Moves or combines the blocks, turn by turn: passes a barrier, stores the data of the next turn into the peers' tiles,
- * and takes those in this rank's tiles. `largest_bytes` is the size of the largest block of all ranks. Blocks of the
- * grid may have different numbers of turns, but blocks of the same number have the same number of turns on all ranks.
- * Adds the barriers to *barriers. All ranks must have ended earlier use of the bulk area. After a failure no further
- * turn begins, and the output is incomplete.
+ * Moves or combines the blocks of data from turn `turn` on. In each turn, passes a barrier, stores the data of the next
+ * turn into the peers' tiles, and takes the data of this turn from this rank's tiles. `largest_bytes` is the size of
+ * the largest block of all ranks. Blocks of the grid may take different numbers of turns, but block i takes the same
+ * number of turns on all ranks. Adds the number of passed barriers to *barriers. No rank may still use the bulk area
+ * for an earlier operation. After a failure no further turn begins, and the output is incomplete.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_take_turns(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_turn_t turn,
                                              uint64_t largest_bytes, bool combines, int dtype, int op,
@@ -371,7 +381,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_turns(mscclpp_dev_ctx_t *ctx, mscclpp_dev
     }
 }
 
-/* Runs the kernel. All ranks know the size of the largest block. */
+/*
+ * Runs the kernel: moves or combines the blocks of data through tiles. args->largest_block is equal on all ranks. After
+ * a failure the output is incomplete.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_blocks_args_t *args, int dtype,
                                         int op)
 {
@@ -389,7 +402,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     mscclpp_dev_coll_first_turn(ctx, &turn, coll, blocks, 0);
     mscclpp_dev_barrier(ctx, common, ++barriers);
     mscclpp_dev_coll_take_turns(ctx, turn, args->largest_block, combines, dtype, op, &barriers);
-    /* The own block comes last, because no peer waits for it. */
+    /* This rank's own block comes last, because no peer waits for it. */
     if (!combines && !ctx->failed) {
         mscclpp_dev_coll_copy_own(ctx, coll, blocks);
     }

@@ -1,11 +1,11 @@
 /*
- * Moves blocks whose sizes only their senders and receivers know, in one step if they are small. Each rank sends each
- * peer a head: a packet with the size of this rank's largest block. Small blocks follow the head as packets, in the
- * same slot. If the heads say that no rank has a large block, the call ends there, as one of packets.h does. Otherwise
- * all ranks go on with tiles (tiles.h), for the large blocks only. The sender and the receiver of a block agree which
- * way it goes, because both know its size.
+ * Moves blocks whose sizes only their senders and receivers know, in one step if the blocks are small. Each rank sends
+ * each peer a head: a packet with the size of this rank's largest block. Small blocks follow the head as packets, in
+ * the same slot. If no head has the size of a large block, the call ends there, as a call of packets.h does. Otherwise
+ * all ranks go on with tiles (tiles.h), for the large blocks only. The sender and the receiver of a block agree whether
+ * the block is small, because both know its size.
  *
- * The heads are the packets that each kernel has to receive from every peer (lib/packet.h).
+ * lib/packet.h requires that each kernel receives a packet from every peer. The heads are these packets.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_UNSIZED_H
 #define MSCCLPP_DEVICE_KERN_COLL_UNSIZED_H
@@ -13,10 +13,10 @@
 #include "device/kern/coll/packets.h"
 #include "device/kern/coll/tiles.h"
 
-/* The units of a slot before the block's data. */
+/* The number of units in a slot that precede the block's data. */
 #define MSCCLPP_DEV_COLL_HEAD_UNITS 1
 
-/* Sends every peer this rank's head. Called by the threads of one block. After a failure it sends nothing. */
+/* Sends every peer this rank's head. Called by all threads of one block of the grid. After a failure, sends nothing. */
 MSCCLPP_DEV void mscclpp_dev_coll_send_heads(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *packets)
 {
     const mscclpp_dev_args_t *args = &packets->coll->common;
@@ -32,7 +32,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_send_heads(const mscclpp_dev_ctx_t *ctx, const
     }
 }
 
-/* Waits for the head of a peer, and returns the size of its largest block. If the wait fails, sets ctx->failed. */
+/*
+ * Waits for the head of a peer, and returns the size of the peer's largest block. If the wait fails, sets ctx->failed,
+ * and the result is arbitrary.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_get_head(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *packets,
                                                uint32_t peer)
 {
@@ -42,13 +45,13 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_get_head(mscclpp_dev_ctx_t *ctx, const msc
     return (uint64_t)head.w[1] << 32 | head.w[0];
 }
 
-/* Returns the units of a small block, which go as packets; 0 for a large one. */
+/* Returns the number of units of a small block, which goes as packets, and 0 for a large block. */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_small_units(const mscclpp_dev_coll_packets_t *packets, mscclpp_dev_block_t block)
 {
     return block.bytes <= packets->blocks->packets_max ? (uint32_t)mscclpp_dev_units(block.bytes) : 0;
 }
 
-/* Sends this thread's units of the small blocks. After a failure it sends nothing. */
+/* Sends this thread's units of the small blocks. After a failure, sends nothing. */
 MSCCLPP_DEV void mscclpp_dev_coll_send_small(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *packets)
 {
     const mscclpp_dev_args_t *args = &packets->coll->common;
@@ -91,8 +94,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_small(mscclpp_dev_ctx_t *ctx, const msccl
 
 /*
  * Waits for the heads of all peers. Returns true, in all threads of the block, if some rank has a large block. If a
- * wait fails, sets ctx->failed in all of them. Afterwards all writes that any thread of the block made before are
- * visible to the others.
+ * wait fails, returns false and sets ctx->failed in all threads. Called by all threads of the block, which synchronises
+ * them.
  */
 MSCCLPP_DEV bool mscclpp_dev_coll_has_large(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *packets)
 {
@@ -111,7 +114,7 @@ MSCCLPP_DEV bool mscclpp_dev_coll_has_large(mscclpp_dev_ctx_t *ctx, const mscclp
     return has_large && !ctx->failed;
 }
 
-/* Returns the size of the largest block of all ranks, whose heads have all arrived. */
+/* Returns the size of the largest block of all ranks. The heads of all peers have arrived. */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_find_largest(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *packets)
 {
     const mscclpp_dev_args_t *args = &packets->coll->common;
@@ -127,8 +130,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_find_largest(mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Runs the kernel, for patterns that move blocks. After a failure no more blocks are sent to peers or stored from
- * peers. This rank's own block is copied even then.
+ * Runs the kernel, for patterns that move blocks. After a failure, sends no more blocks to peers, and stores no more
+ * blocks from peers. Copies this rank's own block even after a failure.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_move_unsized(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_blocks_args_t *args)
 {
@@ -148,9 +151,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_unsized(mscclpp_dev_ctx_t *ctx, const msc
     mscclpp_dev_coll_copy_own(ctx, coll, args);
     mscclpp_dev_coll_take_small(ctx, &packets);
     if (mscclpp_dev_coll_has_large(ctx, &packets)) {
-        /* Read only here, because the flags may have been renewed above, which passes barriers. */
+        /* Read only here, because mscclpp_dev_coll_packets_begin may renew the flags, which passes barriers. */
         barriers_before = barriers = mscclpp_dev_last_barrier(ctx, common);
-        mscclpp_dev_barrier(ctx, common, ++barriers); /* heads order no accesses to the tiles */
+        mscclpp_dev_barrier(ctx, common, ++barriers); /* heads do not order accesses to tiles */
         mscclpp_dev_coll_first_turn(ctx, &turn, coll, args, args->packets_max);
         mscclpp_dev_coll_take_turns(ctx, turn, mscclpp_dev_coll_find_largest(ctx, &packets), false, (int)common->dtype,
                                     (int)common->op, &barriers);

@@ -27,11 +27,11 @@ plant linger-quit-over-words linger "$linger" "$launcher" \
 plant linger-rung-at-once linger "$linger" "$launcher" 's/block_state->args.rung = 0;/block_state->args.rung = 1;/'
 plant linger-epoch-of-all linger "$linger" "$launcher" 's/op_ctx\.block == 0 && op_ctx\.tid == 0/op_ctx.tid == 0/'
 plant linger-bystander-sync storms "$linger" "$launcher" \
-    '/The data about this operation may be overwritten/{n;s/.*//}'
+    '/the description of this operation may be overwritten/{n;s/.*//}'
 plant linger-set-unknown linger mca/common/run/linger.c mca/common/run/linger.c \
     's/\(linger->new_sets >> variant & 1\) == 0/true/'
 plant linger-few-blocks linger mca/common/run/linger.c mca/common/run/linger.c \
-    's/fewest > 1 && fewest < runner->linger\.wide_blocks/fewest > 1/'
+    's/min_blocks > 1 && min_blocks < runner->linger\.wide_blocks/min_blocks > 1/'
 plant linger-first-word-alone linger mca/common/base/mailbox.h "$launch" \
     's/block = 0; block < blocks/block = 0; block < 1/'
 plant linger-own-count linger "$barrier" "$launcher" 's/ctx->lingers \? args->(launches|epoch) : //'
@@ -56,7 +56,7 @@ plant linger-lists-kept linger_lists "$linger" "$launcher" \
     '/MSCCLPP_DEV void mscclpp_dev_linger_leave/,/^}/s/i < MSCCLPP_DEV_BELL_SIZE/i < MSCCLPP_DEV_RELAY_WORDS/'
 colls=device/kern/linger_brief_coll.h
 plant linger-brief-in-place linger_lists "$colls" "$launcher" \
-    '/no thread stores before all have read/s/if \(.*\) \{/if (false) {/'
+    '/no thread stores before all threads have read/s/if \(.*\) \{/if (false) {/'
 plant linger-brief-silent linger_lists "$colls" "$launcher" \
     's/if \(mscclpp_dev_brief_coll_warp_has_unit\(coll->lane, last_unit\)\) \{/if (block.bytes != 0) {/'
 plant linger-brief-turns linger_lists "$colls" "$launcher" \
