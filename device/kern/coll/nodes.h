@@ -1,7 +1,7 @@
 /*
- * The collectives other than all-reduce over several nodes. Each block of the grid only meets blocks of the same
- * number: those of its node, and those of one rank of each other node. It handles its tiles of all blocks of data in
- * turns of two steps:
+ * The collectives other than all-reduce over several nodes. Block i of the grid meets only block i of other ranks: of
+ * all ranks of its node, and of one rank of each other node. It handles its tiles of all blocks of data in turns of two
+ * steps:
  *
  *   give   Every rank stores its blocks for ranks of its own node into rows of these ranks' scratch. An owner stores
  *          the data for other nodes in its exchange area. These include data that other ranks of its node have given
@@ -9,27 +9,27 @@
  *   take   The owner waits for data from other nodes, and hands them to the ranks of its node, into rows of their
  *          scratch. Barrier of the node. Every rank moves the data in its rows to its output, or combines them.
  *
- * The next turn is given before the current one is taken, so that the links stay busy. A block for several ranks of a
+ * The next turn is given before the current turn is taken, so that the links stay busy. A block for several ranks of a
  * node crosses the network only once.
  *
  * The blocks of a scan are its operands. Each rank combines them in rank order, as on one node, and so gets the same
  * bits. For reduce and reduce-scatter, an owner receives its node's operands, combines them in rank order, and sends
- * that partial result. The rank that gets the result combines the partial results of all nodes, its own included. If
- * each node sends its own partial result to that rank's node, they are combined in node order (nodes_merge.h). Else the
- * order is that of the exchange, described in the files named below. Partial results travel in the type of the
- * elements; 16-bit floats are rounded to it in between.
+ * this partial result. The rank that gets the result combines the partial results of all nodes, its own included. If
+ * each node sends its own partial result to that rank's node, they are combined in node order (nodes_merge.h).
+ * Otherwise the exchange determines the order, as the files named below describe. Partial results travel in the type of
+ * the elements, so 16-bit floats are rounded in between.
  *
- * In each turn, an owner signals all other nodes, even if it has sent nothing. With many nodes, blocks that
- * differ from node to node may go in windows, so that a turn is for some of the nodes (nodes_windows.h). In a ring
- * (nodes_ring.h) it signals only the next one, by halving (nodes_halving.h) one node in each round, and over trees
+ * In each turn, an owner signals all other nodes, even if it has sent nothing. With many nodes, blocks that differ from
+ * node to node may go in windows, so that a turn is for some of the nodes (nodes_windows.h). In a ring (nodes_ring.h)
+ * the owner signals only the next node, by halving (nodes_halving.h) one node in each round, and over trees
  * (nodes_trees.h) its parent and its children. So a turn is an exchange like those of an all-reduce, and both use the
- * same sets of slots in turn. They are enough for the same reasons (kern/allreduce/allreduce_nodes.h). Between give e
- * and give e + 5, a block takes e + 3. The sender of e + 3 gave it after it had taken e + 1 at least.
+ * same sets of slots in a cycle. The sets are enough for the same reasons (kern/allreduce/allreduce_nodes.h). Between
+ * give e and give e + 5, a block takes e + 3. The sender of turn e + 3 gave it after it had taken at least e + 1.
  *
- * Why three sets of rows are enough. Steps follow one another as give t + 2, take t + 1, give t + 3. So other ranks
- * write the rows of turn t + 3 only once they have taken t + 1; this holds for an owner's data to send, too. The rank
- * that has these rows entered the barrier of take t + 1 after it had read the rows of turn t, and the data that it had
- * to send in turn t. The barrier at the beginning ends all earlier use of the bulk area.
+ * Why three sets of rows are enough. The order of the steps is give t + 2, take t + 1, give t + 3. So other ranks write
+ * the rows of turn t + 3, and an owner's data to send, only after they have taken t + 1. The rank that has these rows
+ * entered the barrier of take t + 1 after it had read the rows of turn t, and the data that it had to send in turn t.
+ * After the barrier at the beginning, no earlier operation uses the bulk area.
  *
  * All threads of a block call the functions below together, unless a comment says otherwise, and divide the units.
  */
@@ -52,9 +52,9 @@
 /*
  * Carries out the step `give` of a turn. After the barrier, all ranks have stored the blocks that the owners send for
  * them. If the barrier fails, ctx->failed is set, and nothing is sent. If every node gets the same data, the data are
- * stored only once. In a ring of partial results, only those for the previous node are stored here, because they are
- * sent first. Those for other nodes are combined with data that arrive later. Over trees, a node that only forwards
- * data gives nothing.
+ * stored only once. In a ring of partial results, only the results for the previous node are stored here, because they
+ * are sent first; the results for other nodes are combined with data that arrive later. Over trees, a node that only
+ * forwards data gives nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_nodes_state_t *state,
                                              const mscclpp_dev_coll_nodes_turn_t *turn)
@@ -97,7 +97,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev
 
 /* ---- Take ---- */
 
-/* Copies a block of `sender`, or the partial result of its node, to the row of `receiver`, a rank of this node. */
+/*
+ * Copies a block of `sender` to the row of `receiver`, a rank of this node. If nodes send partial results, `sender` is
+ * the first rank of a node, and the block is its node's partial result.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_block(const mscclpp_dev_ctx_t *ctx,
                                                    const mscclpp_dev_coll_nodes_state_t *state,
                                                    const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender,
@@ -110,8 +113,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_block(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Copies each block that has arrived from a node to the ranks of this node that receive it. The blocks are in the order
- * in which the sender has stored them (mscclpp_dev_coll_nodes_store_for_node).
+ * Copies each block that has arrived from node `from_node` to the ranks of this node that receive it. The blocks are in
+ * the order of mscclpp_dev_coll_nodes_store_for_node.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out(const mscclpp_dev_ctx_t *ctx,
                                                  const mscclpp_dev_coll_nodes_state_t *state,
@@ -126,7 +129,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out(const mscclpp_dev_ctx_t *ctx,
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
     uint32_t i, j;
 
-    /* If nodes send combined blocks, there is one for each receiver. */
+    /* If nodes send combined blocks, there is one block for each receiver. */
     for (i = begin; i < end && state->merges; ++i) {
         const uint32_t receiver = args->members[i];
 
@@ -136,7 +139,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out(const mscclpp_dev_ctx_t *ctx,
             from += mscclpp_dev_coll_nodes_padded(*size_p++);
         }
     }
-    /* Else there is one for each sender, or for each sender and receiver. */
+    /* Otherwise there is one block for each sender, or for each sender and receiver. */
     for (i = args->begin[from_node]; i < args->begin[from_node + 1] && has_data && !state->merges; ++i) {
         const uint32_t sender = args->members[i];
 
@@ -160,8 +163,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Copies this turn's part of another rank's block from this rank's row to the output. Does nothing for this rank
- * itself.
+ * Copies this turn's part of the block of `sender` from this rank's row to the output. Does nothing if `sender` is this
+ * rank.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_move_from(const mscclpp_dev_ctx_t *ctx,
                                                   const mscclpp_dev_coll_nodes_state_t *state,
@@ -202,8 +205,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_move(const mscclpp_dev_ctx_t *ctx, const
 /*
  * Combines this turn's part of the operands of ranks 0 to `ranks_end` - 1 in rank order, for scans, and stores the
  * result in the output. This rank's own operand is in the input. The operand of each other rank is in that rank's row
- * of this rank's scratch. `ranks_end` is 0 only for rank 0 of an exclusive scan, which has no result, so there are no
- * units.
+ * of this rank's scratch. `ranks_end` is 0 only on rank 0 of an exclusive scan, which has no result and so no units.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_combine_scan(const mscclpp_dev_ctx_t *ctx,
                                                      const mscclpp_dev_coll_nodes_state_t *state,
@@ -238,8 +240,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_combine_scan(const mscclpp_dev_ctx_t *ct
 }
 
 /*
- * Hands out the data that have arrived from the children in the tree, in a reduce, on the root's node. Does nothing on
- * other nodes.
+ * In a reduce over trees, hands out the data that have arrived from the children. Does nothing unless this is the
+ * root's node.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_branches(const mscclpp_dev_ctx_t *ctx,
                                                           const mscclpp_dev_coll_nodes_state_t *state,
@@ -259,9 +261,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_branches(const mscclpp_dev_ctx_
 
 /*
  * Carries out the rounds of a turn, by halving or doubling. In an all-gather, blocks are handed out in the round in
- * which they arrive. Round r brings the blocks of the nodes that are 2^r to 2^(r + 1) - 1 places before this one. In a
- * reduce-scatter, the partial results are handed out at the end, when all are combined, as if they had come from the
- * next node. If a wait fails, ctx->failed is set, and nothing more is handed out.
+ * which they arrive. Round r brings the blocks of the nodes that are 2^r to 2^(r + 1) - 1 places before this node. In a
+ * reduce-scatter, the partial results are handed out at the end, when all of them are combined, as if they had come
+ * from the next node. If a wait fails, ctx->failed is set, and nothing more is handed out.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive_in_rounds(mscclpp_dev_ctx_t *ctx,
                                                           const mscclpp_dev_coll_nodes_state_t *state,
@@ -284,10 +286,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive_in_rounds(mscclpp_dev_ctx_t *ctx
 }
 
 /*
- * Waits for a turn's data from other nodes, forwards them if the pattern requires this, and hands them out. Over trees,
- * a reduce gets data from the children, and a broadcast from the parent, except on the root's node. By halving, data
- * arrive round by round, and in a ring step by step. Called by all threads of owners. After a failed wait nothing more
- * is handed out.
+ * Waits for a turn's data from other nodes, forwards the data if the exchange requires this, and hands them out. Over
+ * trees, a reduce gets data from the children, and a broadcast from the parent, except on the root's node. By halving,
+ * data arrive round by round, and in a ring step by step. Called by all threads of owners. If a wait fails, ctx->failed
+ * is set, and nothing more is handed out.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
                                                 const mscclpp_dev_coll_nodes_turn_t *turn)
@@ -335,8 +337,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive(mscclpp_dev_ctx_t *ctx, const ms
 /*
  * Carries out the step `take` of a turn. Before the barrier, owners receive the blocks of other nodes and hand them
  * out. After the barrier, all rows of this rank are filled, and it moves or combines them into its output. A scan
- * combines the operands up to this rank's own one or, if exclusive, up to the one before. If a wait fails, ctx->failed
- * is set, and this turn's part of the output is not written.
+ * combines the operands up to this rank's operand or, if exclusive, up to the previous rank's. If a wait fails,
+ * ctx->failed is set, and this turn's part of the output is not written.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_nodes_state_t *state,
                                              const mscclpp_dev_coll_nodes_turn_t *turn)
@@ -362,7 +364,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev
 
 /* ---- The whole kernel ---- */
 
-/* Meets all other nodes before the first turn, or after the last one (`is_end`): over trees, or in windows. */
+/*
+ * Meets all other nodes before the first turn or, with `is_end`, after the last turn. For exchanges over trees or in
+ * windows.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
                                              bool is_end)
 {
@@ -374,8 +379,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_meet(mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Runs the kernel: gives and takes all turns, then copies this rank's own block. Blocks of the grid without turns only
- * copy. After a failure no further turn begins, and the output is incomplete. The counts are advanced even then.
+ * Runs the kernel: gives and takes all turns, and then copies this rank's own block. Blocks of the grid without turns
+ * only copy. After a failure no further turn begins, and the output is incomplete. The counts are advanced even after a
+ * failure.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args, int dtype,
                                         int op)
@@ -390,7 +396,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     mscclpp_dev_coll_nodes_turn_t turn;
     uint64_t flushes[MSCCLPP_DEV_COLL_NODES_WINDOW_SETS * MSCCLPP_DEV_COLL_NODES_WINDOW];
     uint64_t index;
-    bool meets; /* this block meets those of other nodes before its first turn and after its last one */
+    bool meets; /* this block meets the blocks of other nodes before its first turn and after its last turn */
 
     mscclpp_dev_enter(ctx, common);
     mscclpp_dev_coll_nodes_begin(&state, args, dtype, op);
@@ -420,7 +426,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     if (meets) {
         mscclpp_dev_coll_nodes_meet(ctx, &state, false);
     }
-    /* Each turn is given before the one before it is taken, so that the links stay busy. */
+    /* Each turn is given before the previous turn is taken, so that the links stay busy. */
     for (index = 0; index <= state.turns && state.turns > 0 && !ctx->failed; ++index) {
         if (index < state.turns) {
             turn = mscclpp_dev_coll_nodes_turn(ctx, &state, index);

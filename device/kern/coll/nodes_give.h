@@ -1,6 +1,6 @@
 /*
- * What the ranks of a node store for one another in the step `give` of a turn (nodes.h), and what an owner stores to
- * send it to other nodes.
+ * Stores data in the step `give` of a turn (nodes.h): the data that the ranks of a node store for one another, and the
+ * data that an owner stores to send them to other nodes.
  *
  * All threads of a block call the functions below together, and divide the units.
  */
@@ -26,9 +26,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_give_near(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Stores the turn's part of this rank's block, and its size, into a row of the owner that sends the block to
- * `receiver`. The size is stored because the owner knows only the sizes of its own blocks. If one block goes to all
- * receivers, `receiver` is not used.
+ * Stores the turn's part of `block`, a block of this rank, and the part's size into a row of `owner`, which sends the
+ * block to `receiver`. The size is stored because the owner knows only the sizes of its own blocks. If one block goes
+ * to all receivers, `receiver` is not used.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
                                               const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t owner,
@@ -64,8 +64,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_give_merger(const mscclpp_dev_ctx_t *ctx
 
 /*
  * Stores this rank's blocks for the ranks of the turn's window, as mscclpp_dev_coll_nodes_give_own does without
- * windows. If `is_relayed`, `owner` sends this rank's blocks for other nodes; else this rank sends them itself. Begins
- * on each node with the rank after this one, so that not all store to the same rank at once.
+ * windows. If `is_relayed`, `owner` sends this rank's blocks for other nodes; otherwise this rank sends them itself. On
+ * each node, begins with the rank after this rank, so that the ranks do not all store to the same rank at once.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_give_window(const mscclpp_dev_ctx_t *ctx,
                                                     const mscclpp_dev_coll_nodes_state_t *state,
@@ -111,7 +111,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_give_own(const mscclpp_dev_ctx_t *ctx,
         mscclpp_dev_coll_nodes_give_window(ctx, state, turn, owner, is_relayed);
         return;
     }
-    /* Each rank begins with the rank after it, so that not all store to the same rank at once. */
+    /* Each rank begins with the next rank, so that the ranks do not all store to the same rank at once. */
     for (i = 1; i < args->nranks; ++i) {
         const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 
@@ -130,8 +130,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_give_own(const mscclpp_dev_ctx_t *ctx,
 
 /*
  * Copies the turn's part of the block of `sender` for `receiver` to the place `to` in the exchange area, and sets
- * *size_p to its size in bytes. `sender` is this rank, or a rank that has stored the block for this owner. Returns the
- * place for the next block.
+ * *size_p to the part's size in bytes. `sender` is this rank, or a rank that has stored the block for this owner.
+ * Returns the place for the next block.
  */
 MSCCLPP_DEV char *mscclpp_dev_coll_nodes_store_block(const mscclpp_dev_ctx_t *ctx,
                                                      const mscclpp_dev_coll_nodes_state_t *state,

@@ -2,22 +2,23 @@
  * The exchange between nodes by recursive halving, for a reduce-scatter, and by recursive doubling, for an all-gather.
  * Its rounds have radix 2 (lib/nodes_rounds.h), for any number of nodes. A turn has one message to another node in each
  * round, and as many rounds as log2 of the number of nodes, rounded up. The message of round 0 is sent in the step
- * `give` of the turn (nodes.h), those of the other rounds in its step `take`.
+ * `give` of the turn (nodes.h), and the messages of the other rounds in the step `take`.
  *
- * All-gather: a message has the blocks of this node and of nodes before it, twice as many in each round.
+ * All-gather: a message has the blocks of this node and of nodes before it. Their number doubles in each round.
  *
- * Reduce-scatter: a message has the partial results for the nodes from its receiver on, half as many in each round.
- * They are combined with those that the receiver has for the same nodes, received ones last. What is for the receiver
- * itself is only collected: the rank that gets the result combines it with its own node's. The order depends on the
- * number of nodes alone.
+ * Reduce-scatter: a message has the partial results for its receiver and for nodes behind it. Their number halves in
+ * each round. The receiver combines its own partial results for the same nodes with the received ones, received ones
+ * last. The results for the receiver itself are combined only with one another: the rank that gets the result combines
+ * them with the partial result of its node. The order depends on the number of nodes alone.
  *
- * A set has a place for each position, so that a message is a run of places, and all nodes know how long it is. Behind
- * these, a reduce-scatter has as many places for what arrives.
+ * A set has a place for each position, so that a message is a run of places, and all nodes know its length. Behind
+ * these places, a reduce-scatter has as many places for arriving data.
  *
- * A node hears once in each turn from each node that is a power of 2 before it, always in the same round. So the
- * signals from a node have the numbers of the turns. Sets of slots are used as in nodes.h: a node that has ended the
- * last round of a turn has heard from all nodes, directly or through others. So once a node has taken e + 3, all nodes
- * have given e + 3, and have taken e and e + 1. All that was put in e has then arrived and has left its source.
+ * In each turn, a node receives one signal from each node that is a power of 2 before it, always in the same round. So
+ * the signals from a node have the numbers of the turns. Sets of slots are used as in nodes.h: a node that has ended
+ * the last round of a turn has heard from all nodes, directly or through others. So once a node has taken e + 3, all
+ * nodes have given e + 3, and have taken e and e + 1. All data that were put in e have then arrived and have left their
+ * sources.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_HALVING_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_HALVING_H
@@ -62,9 +63,9 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_nodes_halving_send(mscclpp_dev_ctx_t *
 }
 
 /*
- * Combines the partial results that have arrived in a round with the ones that this node has at the same positions,
- * which have the same sizes. In round 0 this node has none at position 0 yet, so the ones that have arrived are stored
- * there, together with their sizes. If no node has any in this turn, there is nothing to combine. Called by all
+ * Combines the partial results that have arrived in a round with this node's partial results at the same positions,
+ * which have the same sizes. In round 0 this node has no results at position 0 yet, so the arrived results are stored
+ * there, together with their sizes. If no node has results in this turn, there is nothing to combine. Called by all
  * threads, each of which combines other units.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_combine(const mscclpp_dev_ctx_t *ctx,
@@ -104,9 +105,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_combine(const mscclpp_dev_ctx_t 
 }
 
 /*
- * Carries out one round of the step `take` (nodes.h): waits for the round's message, combines its data if the pattern
- * does, and sends the message of the next round. Called by all threads. If the wait fails, sets ctx->failed in all of
- * them, and sends nothing.
+ * Carries out one round of the step `take` (nodes.h): waits for the round's message, combines its data in a
+ * reduce-scatter, and sends the message of the next round. Called by all threads. If the wait fails, sets ctx->failed
+ * in all threads, and sends nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_round(mscclpp_dev_ctx_t *ctx,
                                                       const mscclpp_dev_coll_nodes_state_t *state,
@@ -118,9 +119,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_round(mscclpp_dev_ctx_t *ctx,
     const uint32_t from_node = mscclpp_dev_rounds_before(&scheme, distance);
 
     if (ctx->tid == 0) {
-        /*
-         * A node before this one signals once in each turn, so its signal number t + 1 of this call belongs to turn t.
-         */
+        /* The sender signals once in each turn, so its signal number t + 1 of this call belongs to turn t. */
         mscclpp_dev_port_wait_ahead(ctx, &nodes->common, MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, from_node),
                                     turn->index + 1);
     }

@@ -10,9 +10,9 @@
 
 /*
  * Returns one unit of this node's blocks for `receiver`, combined in rank order. This rank's operand is at
- * `own_operand`. The operands of the other ranks are in rows of this rank's scratch. If this rank is the receiver,
- * these are the rows of data for it; else they are the rows of data that it sends for others. Each operand has `bytes`
- * bytes, the turn's part of the block.
+ * `own_operand`. The operands of the other ranks are in rows of this rank's scratch: in the rows of received blocks if
+ * this rank is the receiver, and otherwise in the rows of blocks that this rank sends for others. Each operand has
+ * `bytes` bytes, the turn's part of the block.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge_unit(const mscclpp_dev_ctx_t *ctx,
                                                                 const mscclpp_dev_coll_nodes_state_t *state,
@@ -49,10 +49,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge_unit(const mscclpp_de
 }
 
 /*
- * Combines this node's operands for `receiver` from this owner's rows, and stores this partial result at `to` in the
+ * Combines this node's operands for `receiver` from this owner's rows, and stores the partial result at `to` in the
  * exchange area. `first` and `second` are other nodes' partial results for `receiver`, or NULL; `second` is NULL if
- * `first` is. If they are given, combines the first, the second and this node's own one, in this order, and stores the
- * combination. Sets *size_p to its size in bytes. Returns the place for the next partial result.
+ * `first` is NULL. If they are given, stores the combination of the first, the second and this node's partial result,
+ * in this order. Sets *size_p to the size of the stored result in bytes. Returns the place for the next partial result.
  */
 MSCCLPP_DEV char *mscclpp_dev_coll_nodes_store_merged(const mscclpp_dev_ctx_t *ctx,
                                                       const mscclpp_dev_coll_nodes_state_t *state,
@@ -88,9 +88,9 @@ MSCCLPP_DEV char *mscclpp_dev_coll_nodes_store_merged(const mscclpp_dev_ctx_t *c
 }
 
 /*
- * Stores this owner's partial results for a node in the slot from which they are sent: first their sizes, then one for
- * each receiver. `first` and `second` are slots with the partial results of other nodes, which are combined with this
- * node's own; NULL: there are none.
+ * Stores this owner's partial results for a node in the slot from which they are sent: first their sizes, then the
+ * result for each receiver. `first` and `second` are slots with partial results of other nodes, which are combined with
+ * this node's results as in mscclpp_dev_coll_nodes_store_merged; NULL: there is no such slot.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_results(const mscclpp_dev_ctx_t *ctx,
                                                       const mscclpp_dev_coll_nodes_state_t *state,
@@ -116,11 +116,11 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_results(const mscclpp_dev_ctx_t *c
 
 /*
  * Combines the partial results of all nodes, and stores this turn's part of the result in the output. If each node has
- * sent its own partial result, they are combined in node order.
+ * sent its own partial result, the results are combined in node order.
  *
  * In a ring and by halving, the partial results of the other nodes are already combined, and are in the row of the next
- * node. Over trees, those of each child's branch are already combined, and are in the child's row. In these cases the
- * received ones come first, and this node's own one last.
+ * node. Over trees, the partial results of each child's branch are already combined, and are in the child's row. In
+ * these cases the received results come first, and this node's result last.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_combine_partial_results(const mscclpp_dev_ctx_t *ctx,
                                                                 const mscclpp_dev_coll_nodes_state_t *state,

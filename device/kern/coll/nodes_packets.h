@@ -1,8 +1,9 @@
 /*
  * Sends small blocks of one size over several nodes as packets, without barriers and signals. An owner sends one
- * message to each other node. In rounds, it sends fewer: their number grows with the logarithm of the number of nodes.
+ * message to each other node. In rounds, it sends fewer messages: their number grows with the logarithm of the number
+ * of nodes.
  *
- *   1. Every rank stores its blocks as packets into the scratch of the ranks of its node. If another rank sends them to
+ *   1. Every rank stores its blocks as packets into the scratch of the ranks of its node. If another rank sends its
  *      other nodes, it stores them into that owner's scratch, too.
  *   2. An owner stores the data for other nodes in its exchange area as packets, and has them put to the same owner on
  *      those nodes. In rounds, they go through the owners on other nodes (nodes_rounds.h).
@@ -10,9 +11,9 @@
  *      node.
  *   4. Every rank waits for its packets, and moves or combines their data.
  *
- * One block does everything, in one epoch. Who sends what for whom, and what is combined where, is as with tiles
- * (nodes.h). A scan with prefixes is different. There all ranks of a node give their operands to the owner whose turn
- * it is. That owner hands out the total of the earlier nodes, in the row of the last rank before its node, as if it
+ * One block of the grid does everything, in one epoch. The ranks send and combine blocks for one another as with tiles
+ * (nodes.h), except in a scan with prefixes. There all ranks of a node give their operands to the owner whose turn it
+ * is. This owner hands out the total of the earlier nodes, in the row of the last rank before its node, as if the total
  * were that rank's operand.
  *
  * Calls use two sets of slots in turn (lib/packet.h, allreduce_nodes_packets.h). Why two are enough: every rank
@@ -31,7 +32,7 @@
 
 /* ---- Send ---- */
 
-/* Stores a block of this rank's input as packets into `row`. Called by all threads; one that has failed stores none. */
+/* Stores a block of this rank's input as packets into `row`. Called by all threads. A failed thread stores nothing. */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_packets(const mscclpp_dev_ctx_t *ctx,
                                                      const mscclpp_dev_coll_nodes_epoch_t *epoch,
                                                      mscclpp_dev_block_t block, mscclpp_dev_coll_nodes_row_t row)
@@ -47,7 +48,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_packets(const mscclpp_dev_ctx_t *ct
 
 /*
  * Sends a block for a rank of another node to the owner that puts the block to that node. Sends nothing if this rank is
- * that owner, or if the block is empty: the owner knows from the pattern that it receives none.
+ * that owner, or if the block is empty: the owner knows from the pattern that it receives no block.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_relay_packets(const mscclpp_dev_ctx_t *ctx,
                                                       const mscclpp_dev_coll_nodes_epoch_t *epoch,
@@ -83,9 +84,9 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_near_block(const mscclpp_
 
 /*
  * Sends this rank's blocks to the ranks of its node, and to the owners that put blocks to other nodes. Each rank of the
- * node gets at least one packet, an empty one if there is no block: see the top of this file. Begins with the rank
- * after this one, so that the ranks do not all store to the same rank at once. A rank that is alone on its node is its
- * own owner, and sends nothing here.
+ * node gets at least one packet, which is empty if there is no block: see the top of this file. Begins with the next
+ * rank, so that the ranks do not all store to the same rank at once. A rank that is alone on its node is its own owner,
+ * and sends nothing here.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_all_packets(const mscclpp_dev_ctx_t *ctx,
                                                          const mscclpp_dev_coll_nodes_epoch_t *epoch)
@@ -119,8 +120,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_all_packets(const mscclpp_dev_ctx_t
 /* ---- An owner's part ---- */
 
 /*
- * Waits for one unit of this node's blocks for `receiver`, and returns their combination in rank order. If a wait
- * fails, sets ctx->failed, and the value is arbitrary. All functions below that wait for a unit fail in this way.
+ * Waits for one unit of each of this node's blocks for `receiver`, and returns their combination in rank order. If a
+ * wait fails, sets ctx->failed, and the result is arbitrary. All functions below that wait for a unit fail in this way.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge_packet_unit(mscclpp_dev_ctx_t *ctx,
                                                                        const mscclpp_dev_coll_nodes_epoch_t *epoch,
@@ -193,12 +194,12 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_sends_far(const mscclpp_dev_coll_nodes_a
 }
 
 /*
- * Stores the data for a node as packets in the exchange area. If all nodes get the same data, `to_node` may be any of
- * them. Blocks that no other node needs keep their places.
+ * Stores the data for a node as packets in the exchange area. If all nodes get the same data, `to_node` may be any
+ * node. Blocks that no other node needs keep their places.
  *
- * In rounds, such blocks and the rest of the place are filled with zeros, because messages have a fixed size. Otherwise
- * such blocks are not written, and an empty packet is stored, too, for a node that needs none of the data. If a wait
- * for another rank's block fails, wrong data are stored, but nothing is sent then.
+ * In rounds, these blocks and the rest of the place are filled with zeros, because messages have a fixed size.
+ * Otherwise these blocks are not written, and an empty packet is stored, too, for a node that needs none of the data.
+ * If a wait for another rank's block fails, wrong data are stored, but they are not sent.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_packets_for_node(mscclpp_dev_ctx_t *ctx,
                                                                const mscclpp_dev_coll_nodes_epoch_t *epoch,
@@ -218,8 +219,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_packets_for_node(mscclpp_dev_ctx_t
     uint32_t i, j;
 
     /*
-     * If nodes send combined blocks, stores one for each receiver. Otherwise stores the blocks of each rank that this
-     * owner sends for.
+     * If nodes send combined blocks, stores one block for each receiver. Otherwise stores the blocks of each rank for
+     * which this owner sends.
      */
     for (i = first_receiver; i < args->begin[to_node + 1] && epoch->state.merges; ++i) {
         const uint32_t receiver = args->members[i];
@@ -261,7 +262,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_packets_for_node(mscclpp_dev_ctx_t
     }
 }
 
-/* Stores the total of this node in place 0, for a scan by prefixes. Called by the owner that has all operands. */
+/* Stores this node's total in place 0, for a scan with prefixes. Called on the owner that has all operands. */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_total(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_coll_nodes_row_t row = mscclpp_dev_coll_nodes_place_row(epoch, 0);
@@ -325,8 +326,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_packets_far(mscclpp_dev_ctx_t *ctx,
 
 /*
  * Waits for the data from a node, and stores them into the scratch of the ranks of this node that receive them. The
- * blocks are in the order in which the sender has stored them. If the node has no data for this one, waits for the
- * empty packet instead; in rounds there is none. If a wait fails, sets ctx->failed and stores nothing more.
+ * blocks are in the order in which the sender has stored them. If the node has no data for this node, waits for the
+ * empty packet instead; in rounds there is no such packet. If a wait fails, sets ctx->failed and stores nothing more.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_packets(mscclpp_dev_ctx_t *ctx,
                                                          const mscclpp_dev_coll_nodes_epoch_t *epoch,
@@ -350,7 +351,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_packets(mscclpp_dev_ctx_t *ctx,
         }
         return;
     }
-    /* If nodes send combined blocks, there is one for each receiver. */
+    /* If nodes send combined blocks, there is one block for each receiver. */
     for (i = begin; i < end && epoch->state.merges; ++i) {
         const uint32_t receiver = args->members[i];
 
@@ -371,10 +372,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_packets(mscclpp_dev_ctx_t *ctx,
         }
         offset += epoch->units;
     }
-    /*
-     * Else there is one for each sender, or for each sender and receiver. Places of blocks that do not exist are
-     * skipped.
-     */
+    /* Otherwise there is one for each sender, or for each sender and receiver. Places of missing blocks are skipped. */
     for (i = args->begin[from_node]; i < args->begin[from_node + 1] && !epoch->state.merges; ++i) {
         const uint32_t sender = args->members[i];
 
@@ -404,9 +402,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_packets(mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Hands out the data from all other nodes. In rounds, combined data of all other nodes have become one result, which is
- * handed out as if it had come from the next node. Rounds also leave out nodes that have no data for this one, of which
- * calls with a root have many.
+ * Hands out the data from all other nodes. In rounds, combined data of all other nodes are one result, which is handed
+ * out as if it had come from the next node. In rounds, nodes without data for this node are skipped, of which calls
+ * with a root have many.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_all_packets(mscclpp_dev_ctx_t *ctx,
                                                              const mscclpp_dev_coll_nodes_epoch_t *epoch)
@@ -436,8 +434,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_all_packets(mscclpp_dev_ctx_t *
 /* ---- Receive ---- */
 
 /*
- * Returns the rank of this node that is late if a block of `sender` does not come: `sender`, or the owner that hands it
- * out.
+ * Returns the rank of this node that is late if a block of `sender` does not come: `sender`, or the owner that hands
+ * the block out.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_late_rank(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t sender)
 {
@@ -464,8 +462,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_receive_unit(mscclpp_dev_ct
  * Waits for all operands of one unit of the result, and returns their combination. For a scan, these are the operands
  * of ranks 0 to `ranks_end` - 1, in rank order; `ranks_end` is at least 1. With prefixes, the row of the last rank
  * before this node has the total of all earlier nodes, so the combination begins there. For reduce and reduce-scatter,
- * the operands are the partial results of all nodes, in node order. In rounds, there are two: this node's partial
- * result, and then the combined result of all other nodes, which is in the row of the next node.
+ * the operands are the partial results of all nodes, in node order. In rounds, there are two operands: this node's
+ * partial result, and then the combined result of all other nodes, which is in the row of the next node.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_combine_packet_unit(mscclpp_dev_ctx_t *ctx,
                                                                          const mscclpp_dev_coll_nodes_epoch_t *epoch,
@@ -548,9 +546,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive_all_packets(mscclpp_dev_ctx_t *c
 }
 
 /*
- * Runs the kernel, on a grid of one block. After a failure nothing more is sent to other nodes or stored in the output.
- * The flag counts as used even then. Queued calls over several nodes use no packets, so the kernel does not call
- * mscclpp_dev_enter.
+ * Runs the kernel, on a grid of one block. After a failure, sends nothing more to other nodes, and stores nothing more
+ * in the output; the flag still counts as used. Does not call mscclpp_dev_enter, because queued calls over several
+ * nodes use no packets.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args,
                                                 int dtype, int op)
@@ -564,7 +562,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const ms
         nodes->packets_offset + MSCCLPP_DEV_NODES_PACKET_SET(epoch.flag, mscclpp_dev_nodes_sparse_calls(nodes)) *
                                     ((uint64_t)nodes->nnodes + 1) * nodes->packet_units * MSCCLPP_DEV_PACKET_UNIT;
     mscclpp_dev_coll_nodes_begin(&epoch.state, args, dtype, op);
-    /* There is one turn. Where only one owner sends, the owners take turns from call to call. */
+    /* There is one turn. In patterns in which only one owner sends, another owner sends in each call. */
     epoch.turn.index = epoch.turn.begin = epoch.turn.set = 0;
     epoch.turn.owner = epoch.flag % nodes->shards;
     epoch.units = mscclpp_dev_units(nodes->common.bytes);

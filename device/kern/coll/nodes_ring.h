@@ -2,21 +2,21 @@
  * The exchange between nodes in a ring, for an all-gather and a reduce-scatter. A node sends only to the next node, so
  * that no link ever carries data that several nodes send to one node.
  *
- * An owner sends a message to the next node when it gives a turn. When it takes the turn, it passes on what comes from
- * the previous node. Step k of taking it, counted from 1, receives the message that began k nodes before this node.
- * There are n - 1 steps. The message of the last one began at the next node, and is not passed on.
+ * An owner sends a message to the next node when it gives a turn. When it takes the turn, it passes on the messages
+ * from the previous node, in n - 1 steps. Step k, counted from 1, receives the message that began k nodes before this
+ * node. The message of the last step began at the next node, and is not passed on.
  *
- * All-gather: a node's message has its own data, which stay the same. Data arrive where they would arrive without a
- * ring, and are sent on from there.
+ * All-gather: a node's message has its own data, which do not change on the way. Data arrive where they would arrive
+ * without a ring, and are sent on from there.
  *
- * Reduce-scatter: a message has the partial results for the node before the one where it began, which is the last to
- * receive it. Each node on the way combines it with its own partial results, received ones first. So results for node d
- * are combined in the order d + 1, d + 2, ... d. What is passed on lies where this node would send its partial results
- * for node d from without a ring.
+ * Reduce-scatter: a message that begins at node d + 1 has the partial results for node d, which receives it last. Each
+ * node on the way combines the received results with its own, received ones first. So results for node d are combined
+ * in the order d + 1, d + 2, ... d. The combined results lie at the place from which this node would send its partial
+ * results for node d without a ring.
  *
- * Each node signals the next one n - 1 times in each turn, whether it has data or not. So a node that has taken a turn
- * has, in effect, heard from all nodes. So sets of slots are used as without a ring (nodes.h). Once a node has taken e
- * + 3, all nodes have taken e + 1. So what each of them passed on in e has arrived and has left its source.
+ * Each node signals the next node n - 1 times in each turn, whether it has data or not. So a node that has taken a turn
+ * has, in effect, heard from all nodes, and sets of slots are used as without a ring (nodes.h). Once a node has taken e
+ * + 3, all nodes have taken e + 1. So all data that were passed on in e have arrived and have left their sources.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_RING_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_RING_H
@@ -26,26 +26,26 @@
 #include "device/lib/nodes_ring.h"
 
 /*
- * Returns the number of the signal that an owner waits for in step `step` of a turn, counted from 1. It is the number
- * of signals that the predecessor has sent in this operation up to and including this one.
+ * Returns the number of the signal for which an owner waits in step `step` of a turn. Signals from the predecessor are
+ * counted from 1 in each operation, and steps from 1 in each turn.
  *
  * The predecessor gives turn 0, gives turn 1, takes turn 0, gives turn 2, takes turn 1 and so on. It signals once when
- * it gives a turn, and n - 2 times when it takes one. The signal of step 1 is the one for giving the turn. The signals
- * of the further steps are sent when it takes the turn, which is after it has given the next turn.
+ * it gives a turn, and n - 2 times when it takes a turn. It sends the signal of step 1 when it gives the turn, and the
+ * signals of the further steps when it takes the turn, after it has given the next turn.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_ring_signal_number(const mscclpp_dev_coll_nodes_state_t *state,
                                                                const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t step)
 {
-    const uint64_t passed_on_in_a_turn = state->args->nodes.nnodes - 2;
+    const uint64_t passed_on_per_turn = state->args->nodes.nnodes - 2;
     const uint64_t turns_given = turn->index + 2 < state->turns ? turn->index + 2 : state->turns;
 
     if (step == 1) {
-        return turn->index + 1 + (turn->index > 0 ? turn->index - 1 : 0) * passed_on_in_a_turn;
+        return turn->index + 1 + (turn->index > 0 ? turn->index - 1 : 0) * passed_on_per_turn;
     }
-    return turns_given + turn->index * passed_on_in_a_turn + step - 1;
+    return turns_given + turn->index * passed_on_per_turn + step - 1;
 }
 
-/* Sends the message with which this node begins a turn. Its data must be stored. Called by one thread. */
+/* Sends the message with which this node begins a turn. The message's data must be stored. Called by one thread. */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_ring_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
                                                   const mscclpp_dev_coll_nodes_turn_t *turn)
 {
@@ -58,10 +58,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_ring_send(mscclpp_dev_ctx_t *ctx, const 
 }
 
 /*
- * Carries out step `step` of taking a turn: waits for the message that began `step` nodes before this one, and sends it
- * to the successor unless it began there. In a reduce-scatter, first combines it with this node's partial results.
- * Called by all threads, of which the first one waits and sends. If the wait fails, sets ctx->failed in all of them,
- * and nothing is sent.
+ * Carries out step `step` of taking a turn: waits for the message that began `step` nodes before this node, and sends
+ * it to the successor unless it began there. In a reduce-scatter, first combines the message with this node's partial
+ * results. Called by all threads, of which thread 0 waits and sends. If the wait fails, sets ctx->failed in all
+ * threads, and sends nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_ring_pass_on(mscclpp_dev_ctx_t *ctx,
                                                      const mscclpp_dev_coll_nodes_state_t *state,

@@ -1,15 +1,16 @@
 /*
- * How the owners of shards exchange small blocks between nodes in rounds. lib/nodes_rounds.h says who sends which
- * blocks to whom. The data that an owner has for another node, or for all of them, lie in a place. It is a row of as
- * many units as the largest node needs, and its end is filled with zeros. A message is a run of places, so that it can
- * be passed on from where it has arrived.
+ * The exchange of small blocks between the owners of shards in rounds. lib/nodes_rounds.h says which node sends which
+ * blocks to which node. The data that an owner has for another node, or for all nodes, lie in a place: a row of as many
+ * units as the largest node needs, whose end is filled with zeros. A message is a run of places, so that it can be
+ * passed on from where it has arrived.
  *
- * Reduce and reduce-scatter combine what arrives with what lies there, in the type of the elements. The node that gets
- * the result contributes nothing on the way: its receiving ranks combine their node's operands with the rest.
+ * Reduce and reduce-scatter combine arriving data with the data in the same places, in the type of the elements. The
+ * node that gets the result contributes nothing on the way: its receiving ranks combine their node's operands with the
+ * rest.
  *
  * In a scan with prefixes, a node combines the operands of its ranks into its total. From then on it combines totals of
- * nodes in the order of the nodes: those that it receives come before its own. Each rank combines the total of all
- * earlier nodes with the operands of its own node, in rank order.
+ * nodes in the order of the nodes, so received totals come before its own. Each rank combines the total of all earlier
+ * nodes with the operands of its own node, in rank order.
  *
  * In a sparse call, nodes send no empty messages. So n nodes send n - 1 messages, over a tree. The root of a broadcast
  * and the leaves of a reduce wait for nobody, and owners without data do nothing here. Only calls with a root are
@@ -37,8 +38,8 @@
 #include "device/lib/reduce.h"
 
 /*
- * Sets epoch->in_rounds to whether the call is carried out in rounds, and epoch->prefixes to whether it is also a scan
- * by prefixes. In rounds, also sets the fields that only rounds use: `slots` only on owners of a sparse call.
+ * Sets epoch->in_rounds if the call is carried out in rounds, and epoch->prefixes if it is also a scan with prefixes.
+ * In rounds, also sets the fields that only rounds use, but `slots` only on owners of a sparse call.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_begin(mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
@@ -89,7 +90,7 @@ MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_place_row(const 
                                           epoch->place_units);
 }
 
-/* Returns the offset of the packet that all empty messages are sent from. It lies behind the places. */
+/* Returns the offset of the packet from which all empty messages are sent. The packet lies behind the places. */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_rounds_empty_source_offset(const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     return epoch->slots +
@@ -151,9 +152,8 @@ mscclpp_dev_coll_nodes_rounds_incoming_row(const mscclpp_dev_coll_nodes_epoch_t 
 
 /*
  * Copies the blocks of message `j` of a round of an all-to-all, which are at scattered places, to the consecutive
- * places that the message is sent from. All packets that it reads have arrived, because the block has synchronised
- * after the previous round. So it never waits, and the rank 0 that it passes is never reported as late. Called by all
- * threads.
+ * places from which the message is sent. Called by all threads. Never waits, and so never reports a rank as late,
+ * because the block has synchronised after the previous round: all packets that are read here have arrived.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_gather(mscclpp_dev_ctx_t *ctx,
                                                       const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t round,
@@ -210,7 +210,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_send(mscclpp_dev_ctx_t *ctx, cons
 
 /*
  * Returns true if the first block of a message is stored, not combined. This holds for the first message to the node
- * that gets the result, because that node has stored no data at place 0 (see above).
+ * that gets the result, because that node contributes no data of its own at place 0.
  */
 MSCCLPP_DEV bool mscclpp_dev_coll_nodes_rounds_stores_first_block(const mscclpp_dev_coll_nodes_epoch_t *epoch,
                                                                   uint32_t round, uint32_t j)
@@ -221,8 +221,8 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_rounds_stores_first_block(const mscclpp_
 
 /*
  * Combines one received unit with the unit of the same number, counted from place 0, which this node or an earlier
- * message has stored. If `stores_first_block`, there are no units in the first place yet, so a unit of the first block
- * is stored instead. A unit is handled by the same thread in all messages, so no two threads combine the same unit.
+ * message has stored. If `stores_first_block`, the first place has no units yet, so a unit of the first block is stored
+ * instead. The same thread handles a unit in all messages, so no two threads combine the same unit.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_combine_arrived(mscclpp_dev_ctx_t *ctx,
                                                                const mscclpp_dev_coll_nodes_epoch_t *epoch,
@@ -244,9 +244,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_combine_arrived(mscclpp_dev_ctx_t
 }
 
 /*
- * Waits for message `j` of a round, and combines its data if the pattern does. Also waits for an empty message, which
- * shows that its sender has reached this round, unless the call is sparse. If a wait fails, sets ctx->failed in this
- * thread. Called by all threads.
+ * Waits for message `j` of a round, and combines its data if the pattern combines blocks. Unless the call is sparse,
+ * also waits for an empty message, which shows that its sender has reached this round. If a wait fails, sets
+ * ctx->failed in this thread. Called by all threads.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await(mscclpp_dev_ctx_t *ctx,
                                                      const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t round,
@@ -282,7 +282,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await(mscclpp_dev_ctx_t *ctx,
     }
 }
 
-/* Returns how many messages of a round bring this owner totals. 0 if the call is not a scan with prefixes. */
+/*
+ * Returns the number of messages of a round that bring totals to this owner; 0 if the call is not a scan with prefixes.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_rounds_count_totals(const mscclpp_dev_coll_nodes_epoch_t *epoch,
                                                                 uint32_t round)
 {
@@ -291,10 +293,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_rounds_count_totals(const mscclpp_de
 
 /*
  * Combines one unit of the totals that a round of a scan with prefixes brings, and stores the results. The operands are
- * in the order of the nodes: first those of the `count` messages, from the farthest sender on, then this node's total
- * or its prefix. `sends_later` tells whether a later round sends this node's total; else it is not combined. One loop
- * handles all operands, so that the code that waits and combines is there once. If a wait fails, sets ctx->failed and
- * stores nothing more.
+ * in the order of the nodes: first the totals of the `count` messages, from the farthest sender on, then this node's
+ * total or its prefix. This node's total is combined only if a later round sends it (`sends_later`). One loop handles
+ * all operands, so that the code that waits and combines is there once. If a wait fails, sets ctx->failed and stores
+ * nothing more.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_combine_totals(mscclpp_dev_ctx_t *ctx,
                                                               const mscclpp_dev_coll_nodes_epoch_t *epoch,
@@ -338,10 +340,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_combine_totals(mscclpp_dev_ctx_t 
 }
 
 /*
- * Waits for the messages of a round of a scan with prefixes, and combines their totals. This node keeps two totals: one
- * that ends with this node, and its prefix, which ends with the node before. The received totals are of earlier nodes
- * than either, so they come first in both combinations. A total that is still being sent from its place must not
- * change, so the new one goes to the next place; it is left out if no later round sends it. If a wait fails, sets
+ * Waits for the messages of a round of a scan with prefixes, and combines their totals. This node keeps two totals: its
+ * total, which ends with this node, and its prefix, which ends with the previous node. The received totals belong to
+ * earlier nodes, so they come first in both combinations. A total that is still being sent from its place must not
+ * change, so the new total goes to the next place. It is not computed if no later round sends it. If a wait fails, sets
  * ctx->failed in this thread. Called by all threads.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await_totals(mscclpp_dev_ctx_t *ctx,
@@ -362,10 +364,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await_totals(mscclpp_dev_ctx_t *c
  * Carries out the rounds. The data of this node must be in their places. Called by all threads. If ctx->failed is set
  * afterwards, the result is incomplete.
  *
- * Thread 0 first stores the packet that empty messages are sent from. The block synchronises before it sends, so that
+ * Thread 0 first stores the packet from which empty messages are sent. The block synchronises before it sends, so that
  * the data and this packet are complete. It synchronises after each round, so that all threads stop after a failure,
- * and so that the next gather finds that all packets of the round have arrived. In a sparse call, an owner without data
- * has nothing to do.
+ * and so that all packets of the round have arrived before the next gather. In a sparse call, an owner without data
+ * does nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
@@ -403,8 +405,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_run(mscclpp_dev_ctx_t *ctx, const
 /* ---- After the rounds, in a scan with prefixes ---- */
 
 /*
- * Returns the row of a scan's total of all earlier nodes, in the scratch of rank `index` of this node: that of the last
- * rank before this node. Must not be called on the first node.
+ * Returns the row in the scratch of rank `index` of this node for a scan's total of all earlier nodes: the row of the
+ * last rank before this node. Must not be called on the first node.
  */
 MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_prefix_row(const mscclpp_dev_coll_nodes_epoch_t *epoch,
                                                                            uint32_t index)
@@ -415,7 +417,10 @@ MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_prefix_row(const
                                              mscclpp_dev_coll_nodes_first_rank(args, args->nodes.node) - 1);
 }
 
-/* Hands out the total of all earlier nodes, for a scan with prefixes. */
+/*
+ * In a scan with prefixes, hands the total of all earlier nodes out to all ranks of this node. Called by all threads
+ * after the rounds. Does nothing on the first node, and on owners without data.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_prefix(mscclpp_dev_ctx_t *ctx,
                                                         const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {

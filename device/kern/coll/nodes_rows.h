@@ -23,7 +23,7 @@ typedef struct {
     mscclpp_dev_coll_nodes_turn_t turn;
     uint64_t units;          /* units of a block of data */
     uint64_t row_units;      /* units of a row of scratch */
-    uint64_t max_node_units; /* the most units of data for one other node */
+    uint64_t max_node_units; /* the maximum number of units of data for one other node */
     uint32_t flag;           /* the flag in this call's packets */
     uint64_t slots; /* offset in the exchange area of the slot that is sent from; of a sparse call's first place */
     bool in_rounds; /* data for other nodes go in rounds (nodes_rounds.h); only then are the fields after the next one
@@ -45,9 +45,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_put_unit(const mscclpp_dev_coll_nodes_ep
 }
 
 /*
- * Waits for the packets of one unit of a row, and returns their data. If the wait fails, sets ctx->failed, and the
- * value is arbitrary. `peer` is the rank that is reported as late: a rank's number in this node, or the `peer` of a
- * channel.
+ * Waits for the packets of one unit of a row, and returns their data. If the wait fails, sets ctx->failed and reports
+ * `peer` as late, and the result is arbitrary. `peer` is a rank's number in this node, or the `peer` of a channel.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_get_unit(mscclpp_dev_ctx_t *ctx,
                                                               const mscclpp_dev_coll_nodes_epoch_t *epoch,
@@ -75,8 +74,8 @@ MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_packet_row(const
 }
 
 /*
- * Returns the number of the row for the block of a rank, or for the partial result of a node of which it is the first
- * rank (types/coll_nodes.h).
+ * Returns the number of the row for the block of `sender`, or, if nodes send partial results, for the partial result of
+ * the node whose first rank is `sender` (types/coll_nodes.h).
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_block_row(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t sender)
 {
@@ -93,7 +92,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_block_row(const mscclpp_dev_coll_nod
 }
 
 /*
- * Returns the offset of a packet slot in the exchange area. Slot 0 is sent from. Data from node k arrive in slot 1 + k.
+ * Returns the offset of a packet slot in the exchange area. Data are sent from slot 0. Data from node k arrive in slot
+ * 1 + k.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_packet_slot_offset(const mscclpp_dev_coll_nodes_epoch_t *epoch,
                                                                uint32_t slot)
@@ -102,8 +102,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_packet_slot_offset(const mscclpp_dev
 }
 
 /*
- * Returns the offset of the data for a node in the exchange area. It is the same for all nodes if they get the same
- * data.
+ * Returns the offset of the data for a node in the exchange area. The offset is the same for all nodes if they get the
+ * same data.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_outgoing_packets_offset(const mscclpp_dev_coll_nodes_epoch_t *epoch,
                                                                     uint32_t to_node)
@@ -131,7 +131,9 @@ MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_far_row(const ms
     return row;
 }
 
-/* Returns the number of units that owner `owner` of node `from` sends to node `to`. 0: it sends an empty packet. */
+/*
+ * Returns the number of units that owner `owner` of node `from` sends to node `to`. 0: the owner sends an empty packet.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_count_units(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t from,
                                                         uint32_t owner, uint32_t to)
 {

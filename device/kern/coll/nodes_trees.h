@@ -1,7 +1,7 @@
 /*
- * The exchange between nodes over two trees, for a broadcast and a reduce. In a broadcast, one rank has a block of data
- * for all. A reduce goes the other way. Blocks of the grid with even numbers use the first tree, the others the second
- * (lib/nodes_trees.h).
+ * The exchange between nodes over two trees, for a broadcast and a reduce (lib/nodes_trees.h). In a broadcast, one rank
+ * has a block of data for all ranks. A reduce goes the other way. Blocks of the grid with even numbers use the first
+ * tree, and blocks with odd numbers the second tree.
  *
  * Broadcast:
  *
@@ -14,10 +14,10 @@
  *   3. Turn t uses the places of turn t - 5 (MSCCLPP_DEV_NODES_SETS). So a node sends it once its children have
  *      returned t - 3 credits, the last of which says all that about turn t - 5.
  *
- * The nodes meet before the first turn and after the last one, since a node of a tree hears from few others. Before the
- * first meeting, no node may use a place that another one may still need for an earlier operation. After the last one,
- * all of them have taken all turns. From the same node, the signals of the first meeting precede all others, and those
- * of the last one follow them.
+ * The nodes meet before the first turn and after the last turn, because a node of a tree hears from few other nodes.
+ * Before the first meeting, no node may use a place that another node may still need for an earlier operation. After
+ * the last meeting, all nodes have taken all turns. Of the signals from one node, that of the first meeting comes
+ * first, and that of the last meeting comes last.
  *
  * Reduce: data go to the parents and credits to the children.
  *
@@ -34,7 +34,10 @@
 #include "device/kern/coll/nodes_turn.h"
 #include "device/lib/port_channel.h"
 
-/* Waits for signal `number` of this operation from a node, counted from 1. Called by one thread. */
+/*
+ * Waits for signal `number` of this operation from a node, counted from 1. If the wait fails, sets ctx->failed. Called
+ * by one thread.
+ */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_nodes_trees_await(mscclpp_dev_ctx_t *ctx,
                                                             const mscclpp_dev_nodes_args_t *nodes, uint32_t node,
                                                             uint64_t number)
@@ -85,10 +88,10 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_nodes_trees_await_parent(mscclpp_dev_c
 }
 
 /*
- * Meets all other nodes: no node leaves before all have come. Each step exchanges signals with the two nodes at one
- * distance; a signal also tells what the node has learned in the steps before. `is_end`: this is the meeting after the
- * last turn. The first signal of the operation from such a node belongs to the meeting at the beginning, and the last
- * one to the meeting at the end.
+ * Meets all other nodes: no node leaves before all nodes have come. Each step exchanges signals with the two nodes at
+ * one distance, and so passes on what the node has learned in earlier steps. `is_end`: this is the meeting after the
+ * last turn. The first signal of the operation from each of these nodes belongs to the meeting at the beginning, and
+ * the last signal to the meeting at the end.
  *
  * The meeting at the end also waits until no credit is in transit, because a connection must not be closed before all
  * data sent to this node have arrived. Called by all threads. A failed block does not take part. If a wait fails, sets
@@ -120,9 +123,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_meet(mscclpp_dev_ctx_t *ctx, const
 
 /*
  * Waits until the places of a turn may be used again, on this node and on the nodes that get its data. Returns false if
- * this node has nothing to give. In a broadcast, that is every node but the root's. In a reduce, it is a node with
- * children, whose data it needs first. Also returns false, with ctx->failed set in all threads, if a wait fails. Called
- * by all threads.
+ * this node gives nothing: in a broadcast every node but the root's, and in a reduce a node with children, whose data
+ * it needs first. Also returns false, with ctx->failed set in all threads, if a wait fails. Called by all threads.
  */
 MSCCLPP_DEV bool mscclpp_dev_coll_nodes_trees_open(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
                                                    const mscclpp_dev_coll_nodes_turn_t *turn)
@@ -145,7 +147,7 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_trees_open(mscclpp_dev_ctx_t *ctx, const
 
 /*
  * Sends a turn's data, which are at `slot`, to the children. A child that needs none of the data gets only a signal.
- * The places on the children must be free (see above). Called by one thread.
+ * The places on the children must be free (mscclpp_dev_coll_nodes_trees_await_credits). Called by one thread.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
                                                    const mscclpp_dev_coll_nodes_turn_t *turn, uint64_t slot)
@@ -166,9 +168,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_send(mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Waits for a turn's data from the parent, and sends them to the children once their places are free. Called by all
- * threads of owners on nodes other than the root's. If a wait fails, sets ctx->failed in all of them, and nothing is
- * sent.
+ * Waits for a turn's data from the parent, and sends them to the children once the places on the children are free.
+ * Called by all threads of owners on nodes other than the root's. If a wait fails, sets ctx->failed in all threads, and
+ * sends nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_pass_on(mscclpp_dev_ctx_t *ctx,
                                                       const mscclpp_dev_coll_nodes_state_t *state,
@@ -193,9 +195,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_pass_on(mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Returns the credit of a turn to the parent, after waiting for the children's credits that it depends on (see above).
- * The turn's data must have been handed out. Called by all threads of owners on nodes other than the root's. If a wait
- * fails, sets ctx->failed in all of them, and no credit is returned.
+ * Returns the credit of a turn to the parent. First waits for the children's credits that say that the data of the
+ * previous turn have left their source. The turn's data must have been handed out. Called by all threads of owners on
+ * nodes other than the root's. If a wait fails, sets ctx->failed in all threads, and returns no credit.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_credit(mscclpp_dev_ctx_t *ctx,
                                                      const mscclpp_dev_coll_nodes_state_t *state,
@@ -218,8 +220,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_credit(mscclpp_dev_ctx_t *ctx,
 /* ---- Reduce ---- */
 
 /*
- * Sends this node's partial results of a turn, which have been stored, to the parent; only a signal if there are none.
- * The place on the parent must be free. Called by one thread.
+ * Sends this node's partial results of a turn to the parent, or only a signal if there are none. The results must be
+ * stored, and the place on the parent must be free. Called by one thread.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_send_up(mscclpp_dev_ctx_t *ctx,
                                                       const mscclpp_dev_coll_nodes_state_t *state,
@@ -262,9 +264,9 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_trees_collect(mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Combines a turn's data of the children with this node's own, in the order first child, second child, own, and sends
- * the result to the parent. On the root's node does not combine them: they must have been handed out already. Then
- * returns the turn's credit to the children, whose data are no longer needed. Called by all threads of owners with
+ * Combines a turn's data of the children with this node's data, in the order first child, second child, this node, and
+ * sends the result to the parent. On the root's node combines nothing, because the data have been handed out already.
+ * Then returns the turn's credit to the children, whose data are no longer needed. Called by all threads of owners with
  * children, so there is a first child.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_send_combined(mscclpp_dev_ctx_t *ctx,

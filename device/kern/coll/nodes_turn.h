@@ -1,6 +1,6 @@
 /*
- * Collectives over several nodes: which bytes a turn moves, who sends them to other nodes for which rank, and where
- * they are stored on the way. nodes.h describes the steps of a turn.
+ * Collectives over several nodes: the bytes that a turn moves, the owners that send them to other nodes for other
+ * ranks, and the places where they are stored on the way. nodes.h describes the steps of a turn.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
@@ -75,8 +75,8 @@ MSCCLPP_DEV mscclpp_dev_coll_nodes_turn_t mscclpp_dev_coll_nodes_turn(const mscc
 
 /*
  * Fills in the fields that are equal on all blocks of the grid, except `node_bytes` and `any_relayed`. The caller sets
- * these two if it needs them, and the counters `turns`, `exchanged` and `barriers`. The numbers of rows are those of
- * packets; the caller replaces them for tiles.
+ * these two if it needs them, and the counters `turns`, `exchanged` and `barriers`. For tiles, it replaces the numbers
+ * of rows.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_begin(mscclpp_dev_coll_nodes_state_t *state,
                                               const mscclpp_dev_coll_nodes_args_t *args, int dtype, int op)
@@ -98,6 +98,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_begin(mscclpp_dev_coll_nodes_state_t *st
     state->is_owner = nodes->common.rank < nodes->shards;
 }
 
+/* Returns true if the nodes exchange data in a ring, over trees, or by halving. Otherwise each node sends to all. */
 MSCCLPP_DEV bool mscclpp_dev_coll_nodes_in_ring(const mscclpp_dev_coll_nodes_state_t *state)
 {
     return state->args->nodes.pattern == MSCCLPP_DEV_NODES_RING;
@@ -145,7 +146,7 @@ MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_coll_nodes_tree_place_of(const 
     return place;
 }
 
-/* Returns the exchange in windows, as this block sees it. It has no passes if the exchange is not in windows. */
+/* Returns the exchange in windows, as this block sees it. Its `passes` is 0 if the exchange is not in windows. */
 MSCCLPP_DEV mscclpp_dev_windows_t mscclpp_dev_coll_nodes_windows(const mscclpp_dev_coll_nodes_state_t *state)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
@@ -167,7 +168,7 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_sends(const mscclpp_dev_coll_nodes_args_
     return MSCCLPP_DEV_COLL_SENDS(args->pattern, args->root, sender, receiver);
 }
 
-/* Returns the part of a block that the turn moves. It has 0 bytes if the block ends before the turn's tile. */
+/* Returns the part of a block that the turn moves. The part has 0 bytes if the block ends before the turn's tile. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_part(const mscclpp_dev_coll_nodes_args_t *args,
                                                             const mscclpp_dev_coll_nodes_turn_t *turn,
                                                             mscclpp_dev_block_t block)
@@ -179,7 +180,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_part(const mscclpp_dev_co
     return block;
 }
 
-/* Returns where this rank's block for `peer` is in the input. It has 0 bytes if there is none. */
+/* Returns this rank's block for `peer`, as a place in the input. The size is 0 if there is no such block. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_send_block(const mscclpp_dev_coll_nodes_args_t *args,
                                                                   uint32_t peer)
 {
@@ -193,7 +194,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_send_block(const mscclpp_
     return block;
 }
 
-/* Returns the place in the output for the block of `peer`. It has 0 bytes if `peer` has no block for this rank. */
+/* Returns the place in the output for the block of `peer`. The size is 0 if `peer` has no block for this rank. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_recv_block(const mscclpp_dev_coll_nodes_args_t *args,
                                                                   uint32_t peer)
 {
@@ -207,7 +208,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_recv_block(const mscclpp_
     return block;
 }
 
-/* Returns the bytes of this rank's result, for patterns that combine. 0: this rank gets none. */
+/* Returns the size of this rank's result, for patterns that combine. 0: this rank gets no result. */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_result_bytes(const mscclpp_dev_coll_nodes_args_t *args)
 {
     if (args->varied != 0) {
@@ -220,8 +221,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_result_bytes(const mscclpp_dev_coll_
 }
 
 /*
- * Returns where the block for all receivers is in the input, for patterns with one such block. It has 0 bytes if no
- * rank of another node receives it.
+ * Returns the block for all receivers, as a place in the input, for patterns with one such block. The size is 0 if no
+ * rank of another node receives the block.
  */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_common_block(const mscclpp_dev_coll_nodes_args_t *args)
 {
@@ -260,8 +261,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_owner_of(const mscclpp_dev_coll_node
 }
 
 /*
- * Returns the owner that merges and sends blocks for `receiver`, and receives those of other nodes, by its number
- * within a node.
+ * Returns the owner that merges and sends blocks for `receiver`, and receives partial results of other nodes for it.
+ * The result is the owner's number within a node.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_merger_of(const mscclpp_dev_coll_nodes_args_t *args,
                                                       const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t receiver)
@@ -288,8 +289,8 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_sends_for(const mscclpp_dev_coll_nodes_a
 }
 
 /*
- * Returns true if, in some turn, an owner of this node sends data of another rank. The answer is the same on all ranks
- * of the node. If it is true, they meet in each turn.
+ * Returns true if, in some turn, an owner of this node sends data of another rank. Equal on all ranks of the node,
+ * which meet in each turn if the result is true.
  */
 MSCCLPP_DEV bool mscclpp_dev_coll_nodes_any_relayed(const mscclpp_dev_coll_nodes_args_t *args)
 {
@@ -306,13 +307,13 @@ MSCCLPP_DEV bool mscclpp_dev_coll_nodes_any_relayed(const mscclpp_dev_coll_nodes
     if (MSCCLPP_DEV_COLL_ONE_SENDS(args->pattern)) {
         return root_is_here && (args->nodes.shards > 1 || args->place[args->root].index != 0);
     }
-    /* In other patterns all ranks have blocks to send, and those beyond the owners leave that to an owner. */
+    /* In other patterns all ranks have blocks to send, and an owner sends the blocks of ranks that own no shard. */
     return args->nodes.common.nranks > args->nodes.shards;
 }
 
 /*
- * Returns row number `row` of the turn's set in the scratch of rank `index` of this node. The row's first unit may hold
- * the size of the data, which follow it.
+ * Returns row number `row` of the turn's set in the scratch of rank `index` of this node. The data follow the row's
+ * first unit, which may hold their size.
  */
 MSCCLPP_DEV char *mscclpp_dev_coll_nodes_row(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
                                              const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t index, uint64_t row)
@@ -325,7 +326,7 @@ MSCCLPP_DEV char *mscclpp_dev_coll_nodes_row(const mscclpp_dev_ctx_t *ctx, const
     return common->scratch[index] + common->bulk_offset + number * (state->args->tile + MSCCLPP_DEV_UNIT);
 }
 
-/* Returns the number of the row of a rank whose node has this place in a window. */
+/* Returns the number of the row of rank `rank` in an exchange in windows. Its node has place `place` in the window. */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_window_row(const mscclpp_dev_coll_nodes_state_t *state, uint32_t place,
                                                        uint32_t rank)
 {
@@ -333,8 +334,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_window_row(const mscclpp_dev_coll_no
 }
 
 /*
- * Returns the number of the row in which a rank gets the block of `sender`, or the partial result of the node of which
- * `sender` is the first rank. In a reduce, the rows of partial results follow those of the node's own operands.
+ * Returns the number of the row in which a rank gets the block of `sender`, or the partial result of the node whose
+ * first rank is `sender`. In a reduce, the rows of partial results follow the rows of the node's own operands.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_receive_row(const mscclpp_dev_coll_nodes_state_t *state,
                                                         const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender)
@@ -366,12 +367,12 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_receive_row(const mscclpp_dev_coll_n
 
 /*
  * Returns the number of the row in which an owner receives the block of `sender` for `receiver`. These rows follow the
- * rows of the blocks for the owner itself, except in a reduce by tiles, where an owner has either. `receiver` matters
- * only if a sender has a separate block for each receiver.
+ * rows of the blocks for the owner itself, except in a reduce by tiles, where an owner has only one of the two.
+ * `receiver` matters only if a sender has a separate block for each receiver.
  *
- * If all ranks have blocks, and these are not merged, `sender` must not be an owner: an owner sends its own blocks from
- * the input, and has no row. So the sender's number among the owner's clients, counted from 0, is its number in the
- * node divided by the number of shards, minus 1.
+ * If all ranks have blocks that are not merged, `sender` must not be an owner: an owner sends its own blocks from the
+ * input, and has no row. So the sender's number among the owner's clients, counted from 0, is its number in the node
+ * divided by the number of shards, minus 1.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_relay_row(const mscclpp_dev_coll_nodes_state_t *state, uint32_t sender,
                                                       uint32_t receiver)
@@ -391,7 +392,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_relay_row(const mscclpp_dev_coll_nod
     return state->relay_row + (state->sends_many ? client * args->nranks + receiver : client);
 }
 
-/* Returns the number of this row for tiles. In windows, there are rows only for the receivers of the turn's window. */
+/*
+ * Returns the row of mscclpp_dev_coll_nodes_relay_row for tiles. In windows, there are rows only for the window's
+ * receivers.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_tile_relay_row(const mscclpp_dev_coll_nodes_state_t *state,
                                                            const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender,
                                                            uint32_t receiver)
@@ -410,8 +414,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_tile_relay_row(const mscclpp_dev_col
 }
 
 /*
- * Returns how many blocks owner `owner` of node `from` sends to node `to` in this turn. Some or all of them may be
- * empty.
+ * Returns the number of blocks that owner `owner` of node `from` sends to node `to` in this turn, including empty
+ * blocks.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_count_blocks(const mscclpp_dev_coll_nodes_state_t *state,
                                                          const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t from,
@@ -429,8 +433,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_count_blocks(const mscclpp_dev_coll_
 }
 
 /*
- * Returns true if owner `owner` of node `from` may have data for node `to` in this turn. If it has none, it sends that
- * node only a signal or an empty packet. Sender and receiver compute the same answer, so the receiver knows whether to
+ * Returns true if owner `owner` of node `from` may have data for node `to` in this turn. Otherwise it sends that node
+ * only a signal or an empty packet. Sender and receiver compute the same result, so the receiver knows whether to
  * expect data.
  */
 MSCCLPP_DEV bool mscclpp_dev_coll_nodes_has_data(const mscclpp_dev_coll_nodes_state_t *state,
@@ -455,8 +459,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_padded(uint64_t bytes)
 }
 
 /*
- * Returns the bytes from one place of a set to the next, for halving or doubling. A place is large enough for the data
- * that any owner has for any node in this turn.
+ * Returns the distance from one place of a set to the next in bytes, for halving or doubling. A place has room for the
+ * data that any owner has for any node in this turn.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_pitch(const mscclpp_dev_coll_nodes_state_t *state,
                                                   const mscclpp_dev_coll_nodes_turn_t *turn)
@@ -470,10 +474,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_pitch(const mscclpp_dev_coll_nodes_s
 }
 
 /*
- * Returns the offset, in the exchange area, of the data that this node sends to node `to_node`. In windows, the data of
- * a window's nodes lie in the order of their distance from this node. By halving, those of all nodes lie in that order,
- * beginning with this node's own data (nodes_halving.h). Otherwise they lie in the order of the nodes' numbers. Unless
- * the exchange is in windows, all nodes may get the same data; `to_node` does not matter then.
+ * Returns the offset, in the exchange area, of the data that this node sends to node `to_node`. In windows, the data
+ * for a window's nodes lie in the order of the nodes' distance from this node. By halving, the data for all nodes lie
+ * in this order, beginning with this node's own data (nodes_halving.h). Otherwise they lie in the order of the nodes'
+ * numbers. If all nodes get the same data, which is never so in windows, `to_node` does not matter.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_outgoing_offset(const mscclpp_dev_coll_nodes_state_t *state,
                                                             const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t to_node)
@@ -494,9 +498,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_outgoing_offset(const mscclpp_dev_co
 
 /*
  * Returns the place at which data from a node arrive, as an offset in the exchange area. By halving, the combined data
- * of all other nodes arrive at position 0. Over trees, a set is divided anew: a broadcast arrives at its beginning, and
- * the partial results of a child after the place of the node's own ones. In windows, the places to receive at follow
- * the places to send from, in the order of distances.
+ * of all other nodes arrive at position 0. Over trees, a set is divided in another way: a broadcast arrives at its
+ * beginning, and the partial results of a child behind the place of this node's results. In windows, the places to
+ * receive at follow the places to send from, in the order of distances.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_incoming_offset(const mscclpp_dev_coll_nodes_state_t *state,
                                                             const mscclpp_dev_coll_nodes_turn_t *turn,
@@ -523,9 +527,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_incoming_offset(const mscclpp_dev_co
 }
 
 /*
- * Returns how many bytes the owner with this rank's number sends from node `from` to node `to`. Its data are at `slot`,
- * an offset in this rank's exchange area. They begin with the sizes of the blocks, which must have been stored there or
- * have arrived. Returns 0 if `to` needs no data of this turn: the slot may then still hold the data of an earlier turn.
+ * Returns the number of bytes that the owner with this rank's number sends from node `from` to node `to`. The data are
+ * at `slot`, an offset in this rank's exchange area. They begin with the sizes of the blocks, which must have been
+ * stored or have arrived there. Returns 0 if `to` needs no data of this turn, because the slot may then still hold data
+ * of an earlier turn.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_slot_bytes(const mscclpp_dev_coll_nodes_state_t *state,
                                                        const mscclpp_dev_coll_nodes_turn_t *turn, uint64_t slot,
@@ -549,7 +554,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_first_rank(const mscclpp_dev_coll_no
     return args->members[args->begin[node]];
 }
 
-/* Copies this rank's own block, unless it is in place already. Called by all threads of the grid. */
+/* Copies this rank's own block to the output, unless it is already there. Called by all threads of the grid. */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_copy_own(const mscclpp_dev_ctx_t *ctx,
                                                  const mscclpp_dev_coll_nodes_args_t *args)
 {
@@ -564,7 +569,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_copy_own(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Adds this operation's exchanges to the counts that later operations start from: the number of the block's exchanges,
+ * Adds this operation's exchanges to the counts with which later operations begin: the number of the block's exchanges,
  * and the number of signals expected from each other node. Called by one thread of an owner, after all exchanges, and
  * also after a failure.
  */

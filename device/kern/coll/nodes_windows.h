@@ -1,5 +1,5 @@
 /*
- * The direct exchange between nodes: each sends to all others, at once or in windows (lib/nodes_windows.h).
+ * The direct exchange between nodes: each node sends to all other nodes, at once or in windows (lib/nodes_windows.h).
  *
  * Why no slot of an exchange in windows is overwritten too early:
  *
@@ -11,9 +11,9 @@
  *      has met those of all other nodes, these nodes have begun this call and so have ended all earlier ones.
  *   4. The meeting at the end does the same for later calls.
  *
- * Why it does not come to a standstill: let give t have time 2t and take t time 2t + 3. Then each step waits only for
- * steps of earlier times, of its own node and of others: take t for give t, and give t for take t - SETS. With a small
- * fan-out, give t also waits for give t - 1. The proxy, which flushes wait for, waits for no kernel.
+ * Why the exchange cannot deadlock: let give t have time 2t and take t time 2t + 3. Then each step waits only for steps
+ * of earlier times, on its own node and on other nodes: take t for give t, and give t for take t - SETS. With a small
+ * fan-out, give t also waits for give t - 1. Flushes wait for the proxy, which waits for no kernel.
  *
  * All threads of a block call the functions below together, unless a comment says otherwise.
  */
@@ -30,16 +30,16 @@ mscclpp_dev_coll_nodes_channel(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_n
     return MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, node);
 }
 
-/* Returns the least distance of another node in the turn. */
+/* Returns the smallest distance of another node in the turn. */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_first_other(const mscclpp_dev_coll_nodes_turn_t *turn)
 {
     return turn->first_distance == 0 ? 1 : turn->first_distance;
 }
 
 /*
- * Waits until this turn's data have arrived from the nodes that are `begin` to `end` - 1 places before this one, in
- * cyclic order. Each thread waits for other nodes. If a wait fails, sets ctx->failed in all threads. A node that never
- * sends data in windows is not waited for.
+ * Waits until this turn's data have arrived from the nodes that are `begin` to `end` - 1 places before this node, in
+ * cyclic order. Called by all threads, which divide the nodes among themselves. In windows, does not wait for nodes
+ * that never send data. If a wait fails, sets ctx->failed in all threads.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
                                               const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t begin, uint32_t end)
@@ -63,10 +63,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_await(mscclpp_dev_ctx_t *ctx, const mscc
 
 /*
  * Sends this turn's data to the other nodes, in batches of at most `fanout` nodes, beginning with the nodes after this
- * one. Before each further batch, waits for the data of as many nodes before this one, so that a node exchanges data
- * with only a few others at a time. Each thread sends to other nodes; in windows, always from the same places of a set.
- * A node that never sends data in windows signals nobody. If a wait fails, sets ctx->failed, and sends no further
- * batch.
+ * node. Before each further batch, waits for the data of as many nodes before this node, so that a node exchanges data
+ * with only a few nodes at a time. The threads divide the nodes among themselves; in windows, a thread always sends
+ * from the same places of a set. In windows, a node that never sends data signals no node. If a wait fails, sets
+ * ctx->failed, and sends no further batch.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
                                              const mscclpp_dev_coll_nodes_turn_t *turn)
@@ -108,8 +108,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_send(mscclpp_dev_ctx_t *ctx, const msccl
 /* ---- Windows ---- */
 
 /*
- * Meets all other nodes: no node leaves before all have come. Each step exchanges signals with the two nodes at one
- * distance; a signal also tells what the node has learned in the steps before. `is_end`: this is the meeting after the
+ * Meets all other nodes: no node leaves before all nodes have come. Each step exchanges signals with the two nodes at
+ * one distance, and so passes on what the node has learned in earlier steps. `is_end`: this is the meeting after the
  * last turn. A failed block does not take part. If a wait fails, sets ctx->failed in all threads.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_windows_meet(mscclpp_dev_ctx_t *ctx,
@@ -132,8 +132,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_windows_meet(mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Waits until the places of a turn may be used again: those to send from, and those on the nodes that data are sent to.
- * If twice a window is more than `fanout` nodes, first waits for the data of the turn before. Does nothing on a node
+ * Waits until the places of a turn may be used again: the places to send from, and the places on the receiving nodes.
+ * If two windows have more than `fanout` nodes, first waits for the data of the previous turn. Does nothing on a node
  * that sends no data. If a wait fails, sets ctx->failed in all threads.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_windows_open(mscclpp_dev_ctx_t *ctx,
@@ -159,16 +159,17 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_windows_open(mscclpp_dev_ctx_t *ctx,
     earlier = mscclpp_dev_coll_nodes_turn(ctx, state, turn->index - MSCCLPP_DEV_COLL_NODES_WINDOW_SETS);
     set = (uint32_t)(turn->index % MSCCLPP_DEV_COLL_NODES_WINDOW_SETS);
     for (place = ctx->tid; place < MSCCLPP_DEV_COLL_NODES_WINDOW && !ctx->failed; place += ctx->nthreads) {
-        const uint32_t was_at = earlier.first_distance + place, is_at = turn->first_distance + place;
+        const uint32_t old_distance = earlier.first_distance + place, new_distance = turn->first_distance + place;
 
-        if (was_at > 0 && was_at < earlier.distances_end) {
+        if (old_distance > 0 && old_distance < earlier.distances_end) {
             mscclpp_dev_port_wait_flushed(
                 ctx, &nodes->common,
-                mscclpp_dev_coll_nodes_channel(ctx, nodes, MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, was_at)),
+                mscclpp_dev_coll_nodes_channel(ctx, nodes,
+                                               MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, old_distance)),
                 state->flushes[set * MSCCLPP_DEV_COLL_NODES_WINDOW + place]);
         }
-        if (is_at > 0 && is_at < turn->distances_end && !ctx->failed) {
-            const uint32_t to_node = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, is_at);
+        if (new_distance > 0 && new_distance < turn->distances_end && !ctx->failed) {
+            const uint32_t to_node = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, new_distance);
 
             mscclpp_dev_port_wait_ahead(ctx, &nodes->common, mscclpp_dev_coll_nodes_channel(ctx, nodes, to_node),
                                         mscclpp_dev_windows_credit_number(&windows, to_node, turn->index));
@@ -178,9 +179,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_windows_open(mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Returns the credits of a turn that has been taken, to the nodes that will send data to its places. The block must
- * have synchronised after it read them. Each thread signals other nodes. If a wait for the FIFO fails, sets ctx->failed
- * in all threads.
+ * Returns the credits of a turn that has been taken to the nodes that will send data to its places. The block must have
+ * synchronised after it read the turn's data. The threads divide the nodes among themselves. If a wait for the FIFO
+ * fails, sets ctx->failed in all threads.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_windows_credit(mscclpp_dev_ctx_t *ctx,
                                                        const mscclpp_dev_coll_nodes_state_t *state,

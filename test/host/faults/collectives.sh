@@ -83,7 +83,7 @@ ring=$coll/nodes_ring.h
 plant coll-ring-own-unawaited collectives_ring "$ring" "$launcher" \
     's/return turn->index \+ 1 \+/return turn->index +/'
 plant coll-ring-early collectives_ring "$ring" "$launcher" \
-    's/passed_on_in_a_turn \+ step - 1;/passed_on_in_a_turn + step - 2;/'
+    's/passed_on_per_turn \+ step - 1;/passed_on_per_turn + step - 2;/'
 plant coll-ring-sync collectives_ring "$ring" "$launcher" \
     's/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant coll-ring-few-sets collectives_ring "$coll/nodes_turn.h" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
@@ -112,7 +112,7 @@ plant coll-windows-credits collectives_windows "$windows" "$launcher" \
 plant coll-windows-credit-early collectives_windows device/lib/nodes_windows.h "$launcher" \
     '/windows_credit_number\(/,/^}/s/(count_credits\(windows, from, turn)\)/\1 - 1)/'
 plant coll-windows-unflushed collectives_windows "$windows" "$launcher" \
-    's/if \(was_at > 0 \&\& was_at < earlier\.distances_end\)/if (false)/'
+    's/if \(old_distance > 0 \&\& old_distance < earlier\.distances_end\)/if (false)/'
 plant coll-windows-few-sets collectives_windows "$coll/nodes_turn.h" "$launcher" \
     's/index % MSCCLPP_DEV_COLL_NODES_WINDOW_SETS/index % 2/'
 plant coll-windows-unmet-before collectives_windows "$windows" "$launcher" \
