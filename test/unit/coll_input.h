@@ -23,7 +23,7 @@ static inline mscclpp_select_input_t gpus(uint32_t ranks)
     memset(&input, 0, sizeof(input));
     fill_protocol(&protocol);
     for (coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
-        protocol.coll_algorithm[coll] = MSCCLPP_COLL_AUTO;
+        protocol.coll_algorithm[coll] = MSCCLPP_ALGO_AUTO;
     }
     mscclpp_layout_init(&layout, 16 * MIB);
     input.nranks = ranks;

@@ -13,7 +13,7 @@
 static inline void fill_protocol(mscclpp_protocol_t *protocol)
 {
     memset(protocol, 0, sizeof(*protocol));
-    protocol->algorithm = -1;
+    protocol->algorithm = MSCCLPP_ALGO_AUTO;
     protocol->twin_blocks = 1;
     protocol->twin_threads = 1;
     protocol->linger_max = 16 * 1024 * KIB;
@@ -28,7 +28,7 @@ static inline void fill_protocol(mscclpp_protocol_t *protocol)
 static inline void set_nodes(mscclpp_select_input_t *input, uint32_t nodes)
 {
     input->nodes = nodes;
-    input->slot_size = mscclpp_tiles_slot_size(nodes, 14 * 1024 * KIB);
+    input->slot_size = mscclpp_tiles_find_slot_size(nodes, 14 * 1024 * KIB);
 }
 
 #endif

@@ -34,7 +34,7 @@ static void test_grids(void)
 
     for (uint32_t ranks = 1; ranks <= 8; ++ranks) {
         for (int coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
-            for (int algo = MSCCLPP_COLL_AUTO; algo < MSCCLPP_COLL_BY_LAST; ++algo) {
+            for (int algo = MSCCLPP_ALGO_AUTO; algo < MSCCLPP_COLL_BY_LAST; ++algo) {
                 for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) * 4 * 2 * 2; ++i) {
                     mscclpp_select_input_t input = gpus(ranks);
                     const uint64_t bytes = sizes[i / 16];
@@ -81,12 +81,12 @@ static void test_nodes(void)
         CHECK(choice.tile > 0 && choice.tile <= input.slot_size);
         protocol.coll_algorithm[coll] = MSCCLPP_COLL_BY_ENGINES; /* which no such communicator has */
         CHECK_EQ(choose(&input, coll, 64 * MIB, true), MSCCLPP_COLL_BY_NODES);
-        protocol.coll_algorithm[coll] = MSCCLPP_COLL_AUTO;
+        protocol.coll_algorithm[coll] = MSCCLPP_ALGO_AUTO;
         input.packet_units = 0; /* the transport carries none */
         CHECK_EQ(choose(&input, coll, 64, true), MSCCLPP_COLL_BY_NODES);
-        input.early = true;
+        input.is_early = true;
         CHECK_EQ(choose(&input, coll, 64, true), REFUSED);
-        input.early = false;
+        input.is_early = false;
         input.slot_size = 0;
         CHECK_EQ(choose(&input, coll, 64, true), REFUSED);
     }
@@ -136,12 +136,12 @@ static void test_ring(void)
         /* 16-bit floats would be rounded at each node, whoever asks for the ring. */
         for (int asks = 0; asks < 2; ++asks) {
             protocol.coll_algorithm[MSCCLPP_COLL_REDUCE_SCATTER] =
-                asks ? MSCCLPP_COLL_BY_NODES_RING : MSCCLPP_COLL_AUTO;
+                asks ? MSCCLPP_COLL_BY_NODES_RING : MSCCLPP_ALGO_AUTO;
             CHECK_EQ(choose(&input, MSCCLPP_COLL_REDUCE_SCATTER, 64 * MIB, true),
                      is_narrow ? MSCCLPP_COLL_BY_NODES : MSCCLPP_COLL_BY_NODES_RING);
         }
     }
-    protocol.coll_algorithm[MSCCLPP_COLL_REDUCE_SCATTER] = MSCCLPP_COLL_AUTO;
+    protocol.coll_algorithm[MSCCLPP_COLL_REDUCE_SCATTER] = MSCCLPP_ALGO_AUTO;
     input.dtype = MSCCLPP_DTYPE_FLOAT32;
     REQUIRE(mscclpp_coll_select(&input, MSCCLPP_COLL_BCAST, MIB, false, true, &choice) == MSCCLPP_OK);
     CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_TREES);
@@ -161,14 +161,14 @@ static void test_ring(void)
     input.is_one_host = false;
     protocol.coll_algorithm[MSCCLPP_COLL_ALLGATHER] = MSCCLPP_COLL_BY_NODES;
     CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 64 * MIB, true), MSCCLPP_COLL_BY_NODES);
-    protocol.coll_algorithm[MSCCLPP_COLL_ALLGATHER] = MSCCLPP_COLL_AUTO;
+    protocol.coll_algorithm[MSCCLPP_COLL_ALLGATHER] = MSCCLPP_ALGO_AUTO;
     /* With measured figures of a slow network, latencies weigh less. */
     input.transport = "verbs";
     CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 6 * MIB, true), MSCCLPP_COLL_BY_NODES_HALVING);
-    protocol.figures[mscclpp_cost_transport("verbs")] =
+    protocol.figures[mscclpp_cost_find_transport("verbs")] =
         (mscclpp_rule_figures_t){.is_given = 1, .latency = 3e-6, .overhead = 0.5e-6, .gap = 0.1e-6, .bandwidth = 1e9};
     CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 6 * MIB, true), MSCCLPP_COLL_BY_NODES_RING);
-    protocol.figures[mscclpp_cost_transport("verbs")].is_given = 0;
+    protocol.figures[mscclpp_cost_find_transport("verbs")].is_given = 0;
 }
 
 /* Tiles of middle size go by halving between many nodes, where the cost model says so, which then explains that. */
@@ -195,7 +195,7 @@ static void test_halving(void)
     CHECK_EQ(choose(&input, MSCCLPP_COLL_REDUCE_SCATTER, 4 * KIB, true), MSCCLPP_COLL_BY_NODES);
     protocol.coll_algorithm[MSCCLPP_COLL_REDUCE_SCATTER] = MSCCLPP_COLL_BY_NODES_HALVING;
     CHECK_EQ(choose(&input, MSCCLPP_COLL_REDUCE_SCATTER, 4 * KIB, true), MSCCLPP_COLL_BY_NODES);
-    protocol.coll_algorithm[MSCCLPP_COLL_REDUCE_SCATTER] = MSCCLPP_COLL_AUTO;
+    protocol.coll_algorithm[MSCCLPP_COLL_REDUCE_SCATTER] = MSCCLPP_ALGO_AUTO;
     protocol.nodes_packets_max = 0;
 }
 
@@ -212,7 +212,7 @@ static void test_named(void)
 
             protocol.coll_algorithm[coll] = mscclpp_coll_algo_find_any(name);
             CHECK_EQ(protocol.coll_algorithm[coll], algo);
-            CHECK(mscclpp_coll_algo_find(name) == MSCCLPP_COLL_AUTO); /* it is not within a node */
+            CHECK(mscclpp_coll_algo_find(name) == MSCCLPP_ALGO_AUTO); /* it is not within a node */
             if (algo >= MSCCLPP_COLL_BY_NODES_RING) {
                 const bool possible = MSCCLPP_DEV_COLL_RINGS(pattern)
                                           ? algo != MSCCLPP_COLL_BY_NODES_TREES
@@ -226,7 +226,7 @@ static void test_named(void)
             CHECK_EQ(choose(&input, coll, 8, true), algo);
             /* Packets do not serve large blocks, for which the name changes nothing. */
             large = choose(&input, coll, MIB, true);
-            protocol.coll_algorithm[coll] = algo == MSCCLPP_COLL_BY_NODES ? algo : MSCCLPP_COLL_AUTO;
+            protocol.coll_algorithm[coll] = algo == MSCCLPP_COLL_BY_NODES ? algo : MSCCLPP_ALGO_AUTO;
             CHECK_EQ(large, choose(&input, coll, MIB, true));
             CHECK(algo != MSCCLPP_COLL_BY_NODES || large == MSCCLPP_COLL_BY_NODES);
             protocol.coll_algorithm[coll] = algo;
@@ -239,7 +239,7 @@ static void test_named(void)
         }
     }
     CHECK_EQ(mscclpp_coll_algo_find_any("scratch"), MSCCLPP_COLL_BY_SCRATCH);
-    CHECK_EQ(mscclpp_coll_algo_find_any("stage"), MSCCLPP_COLL_STAGE);
+    CHECK_EQ(mscclpp_coll_algo_find_any("stage"), MSCCLPP_ALGO_STAGE);
 }
 
 /* Small blocks go in rounds where there are many nodes; with a radix of at most one more than the fan-out. */
@@ -281,7 +281,7 @@ static void test_rules_between(void)
     mscclpp_choice_t reduced;
 
     input.dtype = MSCCLPP_DTYPE_FLOAT32;
-    protocol.algorithm = -1;
+    protocol.algorithm = MSCCLPP_ALGO_AUTO;
     protocol.coll_rules.count = 3;
     protocol.coll_rules.rules[0] = (mscclpp_coll_rule_t){8, MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_BY_NODES_ROUNDS, 0, 8};
     protocol.coll_rules.rules[1] =
@@ -328,7 +328,7 @@ static mscclpp_select_input_t gpus_of_nodes(uint32_t nodes, uint32_t ranks)
     input.nodes = nodes;
     input.all_ranks = nodes * ranks;
     input.shards = input.max_node_ranks = ranks;
-    input.slot_size = mscclpp_tiles_slot_size(nodes, 14 * MIB);
+    input.slot_size = mscclpp_tiles_find_slot_size(nodes, 14 * MIB);
     return input;
 }
 
@@ -349,17 +349,17 @@ static void check_tiles(mscclpp_coll_t coll, mscclpp_coll_algo_t algo, mscclpp_d
     mscclpp_tiles_t simulated;
 
     protocol.coll_algorithm[coll] = algo;
-    if (!mscclpp_tiles_between(&place, &way, bytes, &simulated)) {
+    if (!mscclpp_tiles_find_between(&place, &way, bytes, &simulated)) {
         CHECK(algo != MSCCLPP_COLL_BY_NODES ||
               mscclpp_coll_select(&input, coll, bytes, false, true, &choice) != MSCCLPP_OK);
         return;
     }
     REQUIRE(mscclpp_coll_select(&input, coll, bytes, false, true, &choice) == MSCCLPP_OK);
     CHECK_EQ(choice.exchange,
-             exchange == MSCCLPP_DEV_NODES_DIRECT ? mscclpp_tiles_direct(&input, pattern, bytes) : exchange);
+             exchange == MSCCLPP_DEV_NODES_DIRECT ? mscclpp_tiles_choose_direct(&input, pattern, bytes) : exchange);
     CHECK_EQ(choice.tile * blocks, simulated.bytes);
     CHECK_EQ(simulated.fanout, choice.exchange == MSCCLPP_DEV_NODES_WINDOWS ? 16 : 0);
-    CHECK_EQ((simulated.fanout > 0 ? 1 : 2) * choice.nblocks, simulated.under_way);
+    CHECK_EQ((simulated.fanout > 0 ? 1 : 2) * choice.nblocks, simulated.in_flight);
     if (exchange == MSCCLPP_DEV_NODES_TREES) {
         CHECK(places * (choice.tile + MSCCLPP_DEV_UNIT) <= (nodes + 1) * input.slot_size);
         CHECK(choice.nblocks * 3 * rows * (choice.tile + MSCCLPP_DEV_UNIT) <= layout.bulk_size);
@@ -381,14 +381,14 @@ static void check_tiles_of_allreduce(mscclpp_dev_nodes_pattern_t exchange, const
     input.bytes = bytes;
     input.dtype = MSCCLPP_DTYPE_FLOAT32;
     REQUIRE(mscclpp_select_shape(&input, algo, &choice) == MSCCLPP_OK);
-    REQUIRE(mscclpp_tiles_between(&place, &way, bytes, &simulated));
+    REQUIRE(mscclpp_tiles_find_between(&place, &way, bytes, &simulated));
     most = MSCCLPP_DEV_UNIT * MSCCLPP_DEV_NODES_TILE(layout.bulk_size, choice.nblocks, ranks,
                                                      MSCCLPP_DEV_NODES_ROOM(exchange, nodes, input.slot_size, 0, 1));
     turns = (shard + most * choice.nblocks - 1) / (most * choice.nblocks);
     even = shard / (turns * choice.nblocks);
     CHECK(turns == 1 ? simulated.bytes == most : simulated.bytes >= even && simulated.bytes <= even + MSCCLPP_DEV_UNIT);
-    CHECK(simulated.bytes % MSCCLPP_DEV_UNIT == 0 && simulated.under_way % choice.nblocks == 0);
-    CHECK(simulated.under_way >= 2 * choice.nblocks && simulated.under_way <= 7 * choice.nblocks);
+    CHECK(simulated.bytes % MSCCLPP_DEV_UNIT == 0 && simulated.in_flight % choice.nblocks == 0);
+    CHECK(simulated.in_flight >= 2 * choice.nblocks && simulated.in_flight <= 7 * choice.nblocks);
 }
 
 /*
@@ -408,11 +408,11 @@ static void check_windows(uint32_t nodes, uint32_t ranks, uint64_t bytes)
         uint64_t tile, message;
 
         if (nodes <= 8) {
-            CHECK_EQ(mscclpp_tiles_direct(&input, patterns[i], bytes), MSCCLPP_DEV_NODES_DIRECT);
+            CHECK_EQ(mscclpp_tiles_choose_direct(&input, patterns[i], bytes), MSCCLPP_DEV_NODES_DIRECT);
             continue;
         }
-        CHECK(nodes < 1000 || mscclpp_tiles_direct(&input, patterns[i], bytes) == MSCCLPP_DEV_NODES_WINDOWS);
-        REQUIRE(mscclpp_tiles_grid_of_coll(&input, patterns[i], MSCCLPP_DEV_NODES_WINDOWS, bytes, &grid, &tile));
+        CHECK(nodes < 1000 || mscclpp_tiles_choose_direct(&input, patterns[i], bytes) == MSCCLPP_DEV_NODES_WINDOWS);
+        REQUIRE(mscclpp_tiles_choose_coll_grid(&input, patterns[i], MSCCLPP_DEV_NODES_WINDOWS, bytes, &grid, &tile));
         message = MSCCLPP_DEV_COLL_NODES_HEAD(blocks) + blocks * tile;
         CHECK(grid.nblocks * 3 * 16 * message <= 16 * 5 * ((uint64_t)nodes + 1) * input.slot_size);
         CHECK(grid.nblocks * 3 * rows * (tile + MSCCLPP_DEV_UNIT) <= layout.bulk_size);
@@ -424,12 +424,12 @@ static void test_choice_of_windows(void)
 {
     const mscclpp_select_input_t few = gpus_of_nodes(9, 2), more = gpus_of_nodes(32, 1), many = gpus_of_nodes(64, 8);
 
-    CHECK_EQ(mscclpp_tiles_direct(&many, MSCCLPP_DEV_ALLGATHER, 100 * MIB), MSCCLPP_DEV_NODES_DIRECT);
-    CHECK_EQ(mscclpp_tiles_direct(&few, MSCCLPP_DEV_ALLTOALL, 100 * MIB), MSCCLPP_DEV_NODES_DIRECT);
-    CHECK_EQ(mscclpp_tiles_direct(&more, MSCCLPP_DEV_SCATTER, 4 * KIB), MSCCLPP_DEV_NODES_DIRECT);
-    CHECK_EQ(mscclpp_tiles_direct(&more, MSCCLPP_DEV_SCATTER, 16 * MIB), MSCCLPP_DEV_NODES_WINDOWS);
-    CHECK_EQ(mscclpp_tiles_direct(&many, MSCCLPP_DEV_ALLTOALL, 100), MSCCLPP_DEV_NODES_DIRECT);
-    CHECK_EQ(mscclpp_tiles_direct(&many, MSCCLPP_DEV_ALLTOALL, 64 * KIB), MSCCLPP_DEV_NODES_WINDOWS);
+    CHECK_EQ(mscclpp_tiles_choose_direct(&many, MSCCLPP_DEV_ALLGATHER, 100 * MIB), MSCCLPP_DEV_NODES_DIRECT);
+    CHECK_EQ(mscclpp_tiles_choose_direct(&few, MSCCLPP_DEV_ALLTOALL, 100 * MIB), MSCCLPP_DEV_NODES_DIRECT);
+    CHECK_EQ(mscclpp_tiles_choose_direct(&more, MSCCLPP_DEV_SCATTER, 4 * KIB), MSCCLPP_DEV_NODES_DIRECT);
+    CHECK_EQ(mscclpp_tiles_choose_direct(&more, MSCCLPP_DEV_SCATTER, 16 * MIB), MSCCLPP_DEV_NODES_WINDOWS);
+    CHECK_EQ(mscclpp_tiles_choose_direct(&many, MSCCLPP_DEV_ALLTOALL, 100), MSCCLPP_DEV_NODES_DIRECT);
+    CHECK_EQ(mscclpp_tiles_choose_direct(&many, MSCCLPP_DEV_ALLTOALL, 64 * KIB), MSCCLPP_DEV_NODES_WINDOWS);
 }
 
 static void test_tiles(void)

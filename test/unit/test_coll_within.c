@@ -31,7 +31,7 @@ static void test_puts(void)
 
         CHECK_EQ(choose(&input, coll, 4 * MIB, false), MSCCLPP_COLL_BY_PUTS);
         CHECK_EQ(choose(&input, coll, 64 * MIB, false), MSCCLPP_COLL_BY_PUTS);
-        input.queued = true;
+        input.is_queued = true;
         input.may_use_engines = false;
         CHECK_EQ(choose(&input, coll, 8 * MIB, true), moves(coll) ? MSCCLPP_COLL_BY_ZEROCOPY : MSCCLPP_COLL_BY_PUTS);
         CHECK_EQ(choose(&input, coll, 8 * MIB + 1, true), MSCCLPP_COLL_BY_ZEROCOPY);
@@ -43,7 +43,7 @@ static void test_puts(void)
         CHECK_EQ(choose(&input, coll, 4 * MIB, true), MSCCLPP_COLL_BY_ZEROCOPY);
         /* Neither ranks that share a GPU nor more ranks use them by themselves. */
         input = gpus(2);
-        input.one_gpu = true;
+        input.is_one_gpu = true;
         CHECK_EQ(choose(&input, coll, 4 * MIB, false), MSCCLPP_COLL_BY_SCRATCH);
         input = gpus(3);
         CHECK_EQ(choose(&input, coll, 4 * MIB, false), MSCCLPP_COLL_BY_SCRATCH);
@@ -95,7 +95,7 @@ static void test_forced(void)
             /* The others are as before. */
             CHECK_EQ(choose(&input, (coll + 1) % MSCCLPP_COLL_LAST, 4096, true), MSCCLPP_COLL_BY_PACKETS);
             /* An algorithm of its own wins over the staging of everything. */
-            protocol.algorithm = MSCCLPP_COLL_STAGE;
+            protocol.algorithm = MSCCLPP_ALGO_STAGE;
             CHECK_EQ(choose(&input, coll, 4096, true), none ? SERVED(MSCCLPP_COLL_BY_ZEROCOPY) : i);
             CHECK_EQ(choose(&input, (coll + 1) % MSCCLPP_COLL_LAST, 4096, true), REFUSED);
         }
@@ -106,7 +106,7 @@ static void test_forced(void)
             CHECK_EQ(choose(&input, coll, 4096, true), REFUSED);
         }
     }
-    CHECK_EQ(mscclpp_coll_algo_find("auto"), MSCCLPP_COLL_AUTO);
+    CHECK_EQ(mscclpp_coll_algo_find("auto"), MSCCLPP_ALGO_AUTO);
 }
 
 int main(void)

@@ -294,7 +294,7 @@ static void test_choice(void)
                                                   .slot_size = 65536,
                                                   .packet_units = 4096,
                                                   .block_limit = 128,
-                                                  .nodes_in_order = i % 2 != 0,
+                                                  .are_nodes_in_order = i % 2 != 0,
                                                   .dtype = i / 2 == 0 ? MSCCLPP_DTYPE_FLOAT32 : MSCCLPP_DTYPE_BFLOAT16};
             mscclpp_coll_choice_t choice;
 
@@ -322,7 +322,7 @@ static void test_few_rows(void)
     int i;
 
     memset(&protocol, 0, sizeof(protocol));
-    memset(protocol.coll_algorithm, MSCCLPP_COLL_AUTO, sizeof(protocol.coll_algorithm));
+    memset(protocol.coll_algorithm, MSCCLPP_ALGO_AUTO, sizeof(protocol.coll_algorithm));
     mscclpp_layout_init_between(&middle, 384 << 10);
     for (i = 0; i < 9; ++i) {
         const uint32_t nodes = 64u << i / 3 * 2;

@@ -154,7 +154,7 @@ static void test_figures(void)
                                     "  transport=ucx latency=2.5 overhead=0.5 gap=0 bandwidth=25 # measured\n"
                                     "transport=shm gap=0.25 bandwidth=0.001 overhead=1000000 latency=1\n");
     const mscclpp_rule_figures_t *figures = mscclpp_rules_find_figures(rules);
-    const int ucx = mscclpp_cost_transport("ucx"), verbs = mscclpp_cost_transport("verbs");
+    const int ucx = mscclpp_cost_find_transport("ucx"), verbs = mscclpp_cost_find_transport("verbs");
     mscclpp_rules_t *again = NULL;
     FILE *file;
 
@@ -199,11 +199,11 @@ static void test_selection(void)
     memset(&input, 0, sizeof(input));
     memset(&protocol, 0, sizeof(protocol));
     mscclpp_layout_init(&layout, 16 << 20);
-    protocol.algorithm = -1;
+    protocol.algorithm = MSCCLPP_ALGO_AUTO;
     protocol.zerocopy = 1;
     protocol.twin_blocks = protocol.twin_threads = 1;
     for (coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
-        protocol.coll_algorithm[coll] = MSCCLPP_COLL_AUTO;
+        protocol.coll_algorithm[coll] = MSCCLPP_ALGO_AUTO;
     }
     protocol.coll_rules.count = 2;
     protocol.coll_rules.rules[0] = (mscclpp_coll_rule_t){100, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_SCRATCH, 0, 0};
@@ -237,7 +237,7 @@ static int64_t ruled(const mscclpp_protocol_t *protocol, mscclpp_coll_t coll, ui
 /* Rules that are for calls in place, or for the others, alone. */
 static void test_places(void)
 {
-    const int64_t ring = mscclpp_rule_by_plan("ring"), oneshot = mscclpp_algo_find("oneshot");
+    const int64_t ring = mscclpp_rule_hash_plan("ring"), oneshot = mscclpp_algo_find("oneshot");
     mscclpp_rules_t *again = NULL,
                     *rules =
                         accept("ranks=4 device=host bytes<=4k in_place=yes algorithm=plan:ring\n"
@@ -298,7 +298,7 @@ static void test_nodes(void)
                                "algorithm=nodes_halving\n";
     mscclpp_rules_t *rules = accept(text);
     uint64_t before;
-    const int64_t ring = mscclpp_rule_by_plan("ring"), tree = mscclpp_rule_by_plan("tree");
+    const int64_t ring = mscclpp_rule_hash_plan("ring"), tree = mscclpp_rule_hash_plan("tree");
     const struct {
         mscclpp_coll_t coll;
         bool in_place;
@@ -558,14 +558,14 @@ static void test_plans_of_one_name(void)
         definitions[i].collective = MSCCLPP_PLAN_ALLREDUCE;
         files[i].plan = &definitions[i];
         plans[i].file = &files[i];
-        plans[i].rule = mscclpp_rule_by_plan("twins");
+        plans[i].rule = mscclpp_rule_hash_plan("twins");
     }
     team.plans = plans;
     team.plan_count = 3;
-    team.protocol.algorithm = MSCCLPP_COLL_AUTO;
+    team.protocol.algorithm = MSCCLPP_ALGO_AUTO;
     team.protocol.rules.count = 1;
     team.protocol.rules.rules[0].bytes = 1 << 20;
-    team.protocol.rules.rules[0].algorithm = mscclpp_rule_by_plan("twins");
+    team.protocol.rules.rules[0].algorithm = mscclpp_rule_hash_plan("twins");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         query.bytes = cases[i].bytes;
         CHECK(mscclpp_plans_choose(&team, &query) == &plans[cases[i].plan]);

@@ -32,7 +32,7 @@ static const char *fastest(mscclpp_select_input_t *input, uint64_t bytes)
     input->bytes = bytes;
     for (i = 1; i < sizeof(ways) / sizeof(ways[0]); ++i) {
         if (input->nodes >= ways[i].nodes &&
-            mscclpp_between_cost(input, ways[i].pattern) < mscclpp_between_cost(input, ways[best].pattern)) {
+            mscclpp_between_estimate(input, ways[i].pattern) < mscclpp_between_estimate(input, ways[best].pattern)) {
             best = i;
         }
     }
@@ -83,7 +83,7 @@ static void test_links(mscclpp_select_input_t *input, mscclpp_protocol_t *protoc
             CHECK_TEXT(selected(input, 200 * KIB), "nodes_split");
             protocol->algorithm = mscclpp_algo_find("nodes_ring");
             CHECK_TEXT(selected(input, 1), "nodes_split");
-            protocol->algorithm = -1;
+            protocol->algorithm = MSCCLPP_ALGO_AUTO;
         }
     }
     input->dtype = MSCCLPP_DTYPE_INT8;
@@ -121,7 +121,7 @@ static void test_model(mscclpp_select_input_t *input)
     CHECK(strstr(text, "(ucx: latency 3.00 us") != NULL);
     /* Measured figures take the place of the built-in ones. */
     input->protocol = &measured;
-    measured.figures[mscclpp_cost_transport("ucx")] =
+    measured.figures[mscclpp_cost_find_transport("ucx")] =
         (mscclpp_rule_figures_t){.is_given = 1, .latency = 1e-3, .overhead = 0, .gap = 0, .bandwidth = 25e9};
     CHECK_TEXT(selected(input, 1024 * KIB), "nodes");
     mscclpp_select_explain(input, &choice, text, sizeof(text));
@@ -133,7 +133,7 @@ static void test_model(mscclpp_select_input_t *input)
 /* What nodes choose by size: packets, all of it, or a part for each where that saves enough. */
 static void test_spanning(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
 {
-    protocol->algorithm = -1;
+    protocol->algorithm = MSCCLPP_ALGO_AUTO;
     input->on_twin = false;
     input->shards = input->max_node_ranks = 2;
     input->packet_units = 4096;
@@ -336,13 +336,13 @@ static void test_without_packets(mscclpp_select_input_t *input, mscclpp_protocol
 {
     mscclpp_choice_t choice;
 
-    protocol->algorithm = -1;
+    protocol->algorithm = MSCCLPP_ALGO_AUTO;
     layout->packet_half = 0;
     CHECK_TEXT(selected(input, 4), "scratch");
     protocol->algorithm = mscclpp_algo_find("oneshot");
     CHECK_TEXT(selected(input, 4), "nothing");
 
-    protocol->algorithm = -1;
+    protocol->algorithm = MSCCLPP_ALGO_AUTO;
     mscclpp_layout_init(layout, 16 * 1024 * KIB);
     protocol->packet_width = 8;
     input->bytes = 4;
@@ -488,7 +488,7 @@ static void test_table(void)
         CHECK_TEXT(selected(&input, bytes + 1), input.nranks == 2 ? "oneshot_put" : "zerocopy");
     }
     /* On one GPU; up to 2 ranks put what is too large for packets. */
-    input.one_gpu = true;
+    input.is_one_gpu = true;
     for (i = 0; i < sizeof(one_gpu) / sizeof(one_gpu[0]); ++i) {
         input.nranks = one_gpu[i].nranks;
         CHECK_TEXT(selected(&input, one_gpu[i].oneshot_max * KIB), "oneshot");
@@ -496,15 +496,15 @@ static void test_table(void)
         CHECK_TEXT(selected(&input, 4096 * KIB + 1), "zerocopy");
         CHECK_TEXT(selected(&input, 1024 * 1024 * KIB), "zerocopy");
     }
-    input.one_gpu = false;
+    input.is_one_gpu = false;
     input.on_twin = true;
     for (i = 0; i < sizeof(twin) / sizeof(twin[0]); ++i) {
         input.nranks = twin[i].nranks;
-        input.ll128 = i % 2 != 0; /* all the same, unless it is asked for */
+        input.has_ll128 = i % 2 != 0; /* all the same, unless it is asked for */
         CHECK_TEXT(selected(&input, twin[i].oneshot_max), "oneshot");
         CHECK_TEXT(selected(&input, twin[i].oneshot_max + 1), "zerocopy");
         protocol.packet_width = 128;
-        input.ll128 = true;
+        input.has_ll128 = true;
         CHECK_TEXT(selected(&input, 4 * KIB), "twophase");
         protocol.packet_width = 0;
     }
@@ -526,7 +526,7 @@ static void test_ll128(void)
     input.protocol = &protocol;
     input.layout = &layout;
     input.block_limit = 100;
-    input.ll128 = true;
+    input.has_ll128 = true;
     input.nranks = 2; /* only where the user asks for it */
     CHECK_TEXT(selected(&input, 1024 * KIB), "oneshot_put");
     protocol.packet_width = 128;
@@ -536,24 +536,24 @@ static void test_ll128(void)
         const uint64_t bytes = lines_max[input.nranks - 3] * KIB;
 
         CHECK_TEXT(selected(&input, bytes), "twophase");
-        CHECK(mscclpp_select_ll128(&input));
+        CHECK(mscclpp_uses_ll128(&input));
         CHECK_TEXT(selected(&input, bytes + 1), "zerocopy");
         input.bytes = lines_min[input.nranks - 3] * KIB;
-        CHECK(mscclpp_select_ll128(&input));
+        CHECK(mscclpp_uses_ll128(&input));
         input.bytes = lines_min[input.nranks - 3] * KIB - 1;
-        CHECK(!mscclpp_select_ll128(&input));
+        CHECK(!mscclpp_uses_ll128(&input));
         input.bytes = bytes;
         protocol.packet_width = 16;
-        CHECK(!mscclpp_select_ll128(&input));
+        CHECK(!mscclpp_uses_ll128(&input));
         protocol.packet_width = 8;
-        CHECK(!mscclpp_select_ll128(&input));
+        CHECK(!mscclpp_uses_ll128(&input));
         protocol.packet_width = 128;
         input.bytes = 1;
-        CHECK(mscclpp_select_ll128(&input));
+        CHECK(mscclpp_uses_ll128(&input));
         protocol.packet_width = 0;
-        CHECK(!mscclpp_select_ll128(&input));
+        CHECK(!mscclpp_uses_ll128(&input));
         protocol.lines_min = 1;
-        CHECK(mscclpp_select_ll128(&input));
+        CHECK(mscclpp_uses_ll128(&input));
         protocol.lines_min = 0;
     }
     /* Of a size, a grid for each format: all in one epoch, with the units that it carries. */
@@ -562,13 +562,13 @@ static void test_ll128(void)
     CHECK(mscclpp_select_shape(&input, &mscclpp_algo_allreduce_twophase, &choice) == MSCCLPP_OK);
     CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128);
     CHECK_EQ(choice.epochs, 1);
-    input.ll128 = false;
+    input.has_ll128 = false;
     CHECK(mscclpp_select_shape(&input, &mscclpp_algo_allreduce_twophase, &choice) == MSCCLPP_OK);
     CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE);
     protocol.packet_width = 128;
-    CHECK(!mscclpp_select_ll128(&input));
+    CHECK(!mscclpp_uses_ll128(&input));
     /* Slots too small for a bundle of every peer are large enough for other packets. */
-    input.ll128 = input.on_twin = true;
+    input.has_ll128 = input.on_twin = true;
     input.nranks = MSCCLPP_DEV_MAX_RANKS;
     layout.packet_half = 2 * 62 * MSCCLPP_DEV_BUNDLE_BYTES;
     CHECK(mscclpp_select_shape(&input, &mscclpp_algo_allreduce_twophase, &choice) == MSCCLPP_OK);

@@ -64,7 +64,7 @@ static void check_choice(sweep_t *sweep)
         message = shard;
         break;
     case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128:
-        expect(sweep, input->ll128 && input->protocol->packet_width != 16 && input->protocol->packet_width != 8,
+        expect(sweep, input->has_ll128 && input->protocol->packet_width != 16 && input->protocol->packet_width != 8,
                "LL128 unasked");
         /* Warps and bundles take the place of threads and units, and an epoch need not serve all of them. */
         capacity = input->layout->packet_half / (2 * (n == 1 ? 1 : n - 1) * 512);
@@ -145,7 +145,7 @@ static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layou
     input.layout = layout;
     input.on_twin = on_twin;
     input.may_use_engines = true;
-    input.ll128 = ll128;
+    input.has_ll128 = ll128;
     input.block_limit = on_twin ? 0 : block_limit;
     sweep.input = &input;
     sweep.choice = &choice;
@@ -159,10 +159,11 @@ static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layou
                 if (mscclpp_algos[algo]->uses_engines) {
                     mscclpp_engine_plan_t plan;
 
-                    expect(&sweep,
-                           (status == MSCCLPP_OK) ==
-                               (input.nranks > 1 && mscclpp_engine_plan(input.bytes, input.nranks, protocol, &plan)),
-                           "engines without a plan, or a plan without engines");
+                    expect(
+                        &sweep,
+                        (status == MSCCLPP_OK) ==
+                            (input.nranks > 1 && mscclpp_engine_make_plan(input.bytes, input.nranks, protocol, &plan)),
+                        "engines without a plan, or a plan without engines");
                 } else if (mscclpp_algos[algo]->spans_nodes) {
                     expect(&sweep, status != MSCCLPP_OK, "serves one node");
                 } else {
@@ -464,14 +465,14 @@ static void test_plans(void)
             protocol.engine_scratch = scratches[k];
             for (nranks = 2; nranks <= MSCCLPP_DEV_MAX_RANKS; ++nranks) {
                 const uint64_t slots = (uint64_t)(nranks - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
-                const uint64_t largest = mscclpp_engine_chunk_max(nranks, &protocol);
+                const uint64_t largest = mscclpp_engine_max_chunk(nranks, &protocol);
 
                 good = good && largest * slots <= scratches[k] - head &&
                        (largest != 0 || (scratches[k] - head) / slots < 128);
                 for (bytes = 1; bytes <= (uint64_t)1 << 40; bytes = next_bytes(bytes)) {
                     mscclpp_engine_plan_t plan = {0, 0, 0};
 
-                    if (!mscclpp_engine_plan(bytes, nranks, &protocol, &plan)) {
+                    if (!mscclpp_engine_make_plan(bytes, nranks, &protocol, &plan)) {
                         good = good && largest == 0;
                         continue;
                     }
@@ -493,7 +494,7 @@ static void test_no_room(void)
         .pattern = -1, .exchange = MSCCLPP_DEV_NODES_HALVING, .parts = 32, .places = 3 * 32};
     mscclpp_tiles_t tiles;
 
-    CHECK(!mscclpp_tiles_between(&place, &way, 1 << 20, &tiles));
+    CHECK(!mscclpp_tiles_find_between(&place, &way, 1 << 20, &tiles));
 }
 
 int main(void)

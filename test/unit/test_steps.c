@@ -17,12 +17,12 @@ static bool has_root(int pattern)
 
 static void expect_sound(const mscclpp_schedule_t *schedule)
 {
-    const char *fault = schedule_fault(schedule, mscclpp_schedule_step, schedule->nodes);
+    const char *fault = schedule_fault(schedule, mscclpp_schedule_find_step, schedule->nodes);
 
     CHECK(fault == NULL);
     if (fault != NULL) {
         fprintf(stderr, "    %s, pattern %d, %u nodes, root %u, fan-out %u, radix %u: %s\n",
-                mscclpp_schedule_name(schedule->kind), schedule->pattern, schedule->nodes, schedule->root,
+                mscclpp_schedule_kind_name(schedule->kind), schedule->pattern, schedule->nodes, schedule->root,
                 schedule->fanout, schedule->radix, fault);
     }
 }
@@ -48,10 +48,10 @@ static void try_kind(mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes)
         mscclpp_step_t step;
         uint64_t steps = 0;
 
-        while (mscclpp_schedule_step(&schedule, node, steps, &step)) {
+        while (mscclpp_schedule_find_step(&schedule, node, steps, &step)) {
             ++steps;
         }
-        CHECK_EQ(mscclpp_schedule_steps(&schedule, node), steps);
+        CHECK_EQ(mscclpp_schedule_count_steps(&schedule, node), steps);
     }
 }
 
@@ -68,10 +68,10 @@ static uint64_t max_sent(mscclpp_schedule_kind_t kind, uint32_t nodes, uint64_t 
     for (node = 0; node < nodes; ++node) {
         uint64_t sent = 0, sum = 0;
 
-        for (i = 0; mscclpp_schedule_step(&schedule, node, i, &step); ++i) {
+        for (i = 0; mscclpp_schedule_find_step(&schedule, node, i, &step); ++i) {
             if (step.kind == MSCCLPP_STEP_SEND) {
                 ++sent;
-                sum += mscclpp_schedule_bytes(&schedule, &step, bytes);
+                sum += mscclpp_schedule_message_bytes(&schedule, &step, bytes);
             }
         }
         most = sent > most ? sent : most;
@@ -123,7 +123,7 @@ static void test_rooted(void)
                     const bool goes_up = patterns[p] == MSCCLPP_DEV_GATHER || patterns[p] == MSCCLPP_DEV_REDUCE;
                     uint64_t to_here = 0, from_here = 0;
 
-                    for (i = 0; mscclpp_schedule_step(&schedule, node, i, &step); ++i) {
+                    for (i = 0; mscclpp_schedule_find_step(&schedule, node, i, &step); ++i) {
                         CHECK(step.count > 0);
                         ++*(step.kind == MSCCLPP_STEP_SEND ? &from_here : &to_here);
                     }
@@ -146,15 +146,15 @@ static void test_refused(void)
     CHECK(!mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_RING, MSCCLPP_SCHEDULE_ALLREDUCE, 16385, 0, 0, 0));
     CHECK(!mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_TREE, MSCCLPP_DEV_BCAST, 4, 4, 0, 0));
     CHECK(!mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_TREE, MSCCLPP_DEV_BCAST, 4, 0, 0, 1));
-    CHECK_EQ(mscclpp_schedule_find("halving"), MSCCLPP_SCHEDULE_HALVING);
-    CHECK_EQ(mscclpp_schedule_find("halve"), MSCCLPP_SCHEDULE_LAST);
+    CHECK_EQ(mscclpp_schedule_find_kind("halving"), MSCCLPP_SCHEDULE_HALVING);
+    CHECK_EQ(mscclpp_schedule_find_kind("halve"), MSCCLPP_SCHEDULE_LAST);
 }
 
 /* ---- Planted faults ---- */
 
 static bool partner_off_by_one(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step)
 {
-    const bool any = mscclpp_schedule_step(schedule, node, index, step);
+    const bool any = mscclpp_schedule_find_step(schedule, node, index, step);
 
     if (any && (node == 0 || node == 2) && step->kind == MSCCLPP_STEP_SEND) {
         step->peer = (step->peer + 1) % schedule->nodes;
@@ -168,12 +168,12 @@ static bool two_roots(const mscclpp_schedule_t *schedule, uint32_t node, uint64_
     mscclpp_schedule_t other = *schedule;
 
     other.root = node == 3 ? 3 : schedule->root;
-    return mscclpp_schedule_step(&other, node, index, step);
+    return mscclpp_schedule_find_step(&other, node, index, step);
 }
 
 static bool other_order(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step)
 {
-    const bool any = mscclpp_schedule_step(schedule, node, index, step);
+    const bool any = mscclpp_schedule_find_step(schedule, node, index, step);
 
     if (any && node == 1 && step->kind == MSCCLPP_STEP_BEFORE) {
         step->kind = MSCCLPP_STEP_AFTER;
@@ -183,13 +183,13 @@ static bool other_order(const mscclpp_schedule_t *schedule, uint32_t node, uint6
 
 static bool one_step_less(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step)
 {
-    return (node != 1 || index + 1 < mscclpp_schedule_steps(schedule, node)) &&
-           mscclpp_schedule_step(schedule, node, index, step);
+    return (node != 1 || index + 1 < mscclpp_schedule_count_steps(schedule, node)) &&
+           mscclpp_schedule_find_step(schedule, node, index, step);
 }
 
 static bool wrong_slot(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step)
 {
-    const bool any = mscclpp_schedule_step(schedule, node, index, step);
+    const bool any = mscclpp_schedule_find_step(schedule, node, index, step);
 
     if (any && node == 1 && step->kind != MSCCLPP_STEP_MERGE) {
         step->slot = (step->slot + 1) % schedule->slots;
@@ -199,7 +199,7 @@ static bool wrong_slot(const mscclpp_schedule_t *schedule, uint32_t node, uint64
 
 static bool wrong_place(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step)
 {
-    const bool any = mscclpp_schedule_step(schedule, node, index, step);
+    const bool any = mscclpp_schedule_find_step(schedule, node, index, step);
 
     step->place -= any && step->place > schedule->blocks ? 1 : 0;
     return any;

@@ -200,7 +200,7 @@ static void test_fit(void)
     size_t i, k;
 
     for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); ++i) {
-        mscclpp_cost_figures_t figures = *mscclpp_cost_builtin("ucx"), truth = figures;
+        mscclpp_cost_figures_t figures = *mscclpp_cost_find_builtin("ucx"), truth = figures;
 
         truth.latency *= 7;
         truth.overhead *= 7;
@@ -220,7 +220,7 @@ static void test_fit(void)
         for (k = 0; k < 5; ++k) {
             points[k].seconds = (double)points[k].bytes * (1.0 + 0.1 * (double)k) * 1e-9;
         }
-        figures = *mscclpp_cost_builtin("ucx");
+        figures = *mscclpp_cost_find_builtin("ucx");
         tune_fit(&figures, nodes[i], 8, points, 5);
         CHECK(figures.latency >= 1e-9 && figures.latency < 1e-7);
     }

@@ -123,7 +123,7 @@ static const int exchanges[MSCCLPP_SCHEDULE_LAST] = {[MSCCLPP_SCHEDULE_DIRECT] =
 /* Returns true if what an owner of a shard sends to another node is so little that packets carry it. */
 static bool fits_packets(const sim_arguments_t *arguments, uint32_t nodes, uint64_t bytes)
 {
-    return mscclpp_cost_load(arguments->pattern, nodes, arguments->run.ranks, bytes, true).block <= PACKETS_MAX;
+    return mscclpp_cost_find_load(arguments->pattern, nodes, arguments->run.ranks, bytes, true).block <= PACKETS_MAX;
 }
 
 /*
@@ -144,9 +144,9 @@ static bool set_tiles(const sim_arguments_t *arguments, const mscclpp_schedule_t
                                      .exchange = (mscclpp_dev_nodes_pattern_t)exchanges[schedule->kind],
                                      .parts = schedule->blocks,
                                      .places = schedule->places};
-    mscclpp_tiles_t tiles = {.bytes = TILE, .under_way = LANES};
+    mscclpp_tiles_t tiles = {.bytes = TILE, .in_flight = LANES};
 
-    if (!by_packets && schedule->nodes > 1 && !mscclpp_tiles_between(&place, &way, bytes, &tiles) &&
+    if (!by_packets && schedule->nodes > 1 && !mscclpp_tiles_find_between(&place, &way, bytes, &tiles) &&
         arguments->tile_bytes == 0) {
         return false;
     }
@@ -154,7 +154,7 @@ static bool set_tiles(const sim_arguments_t *arguments, const mscclpp_schedule_t
         run->schedule.fanout = tiles.fanout;
     }
     run->tile_bytes = arguments->tile_bytes != 0 ? arguments->tile_bytes : tiles.bytes;
-    run->lanes = arguments->lanes != 0 ? arguments->lanes : tiles.under_way;
+    run->lanes = arguments->lanes != 0 ? arguments->lanes : tiles.in_flight;
     run->figures.tile = (double)run->tile_bytes;
     run->figures.lanes = run->lanes;
     return true;
@@ -206,7 +206,7 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
                    sim_row_t *rows, size_t *count_p)
 {
     sim_row_t *row = &rows[*count_p];
-    const double block = mscclpp_cost_load(arguments->pattern, nodes, arguments->run.ranks, bytes, true).block;
+    const double block = mscclpp_cost_find_load(arguments->pattern, nodes, arguments->run.ranks, bytes, true).block;
 
     memset(row, 0, sizeof(*row));
     row->run = arguments->run;
@@ -231,7 +231,7 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
                 (unsigned long long)row->run.tile_bytes, (unsigned long long)bytes, block / UINT16_MAX + 1);
         return 2;
     }
-    row->bound = mscclpp_cost_bound(&row->run.figures, arguments->pattern, nodes, row->run.ranks, bytes);
+    row->bound = mscclpp_cost_find_bound(&row->run.figures, arguments->pattern, nodes, row->run.ranks, bytes);
     row->min_latency = sim_min_latency(&row->run.figures, arguments->pattern, nodes);
     row->modelled = estimate_seconds(arguments, &row->run.schedule, bytes);
     row->is_preferred = kind == preferred_kind(arguments, nodes, bytes);

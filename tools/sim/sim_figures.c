@@ -22,7 +22,7 @@ bool sim_read_figures(const char *path, const char *transport, mscclpp_cost_figu
     if (mscclpp_rules_read(path, &rules) != MSCCLPP_OK) {
         return false; /* the library has logged why */
     }
-    measured = &mscclpp_rules_find_figures(rules)[mscclpp_cost_transport(transport)];
+    measured = &mscclpp_rules_find_figures(rules)[mscclpp_cost_find_transport(transport)];
     ok = measured->is_given != 0;
     if (ok) {
         figures->latency = measured->latency;

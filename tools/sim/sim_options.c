@@ -181,7 +181,7 @@ static bool parse_algorithms(sim_arguments_t *arguments, const char *text)
         char name[32];
 
         snprintf(name, sizeof(name), "%.*s", length < sizeof(name) ? (int)length : 0, item);
-        kind = (int)mscclpp_schedule_find(name);
+        kind = (int)mscclpp_schedule_find_kind(name);
         if (strcmp(name, "auto") == 0) {
             arguments->wants_auto = true;
         } else if (strcmp(name, "all") == 0) {
@@ -198,7 +198,7 @@ static bool parse_algorithms(sim_arguments_t *arguments, const char *text)
     }
     fprintf(stderr, "mscclpp_sim: --algorithm is \"%s\"; allowed are auto, all", text);
     for (kind = 0; kind < MSCCLPP_SCHEDULE_LAST; ++kind) {
-        fprintf(stderr, ", %s", mscclpp_schedule_name((mscclpp_schedule_kind_t)kind));
+        fprintf(stderr, ", %s", mscclpp_schedule_kind_name((mscclpp_schedule_kind_t)kind));
     }
     fputc('\n', stderr);
     return false;
@@ -348,7 +348,7 @@ static void override_figure(const sim_arguments_t *arguments, int option, double
  */
 bool sim_check_arguments(sim_arguments_t *arguments)
 {
-    const mscclpp_cost_figures_t *builtin = mscclpp_cost_builtin(arguments->transport);
+    const mscclpp_cost_figures_t *builtin = mscclpp_cost_find_builtin(arguments->transport);
     mscclpp_cost_figures_t *figures = &arguments->run.figures;
     size_t i;
 

@@ -88,8 +88,8 @@ bool sim_check_arguments(sim_arguments_t *arguments);
 
 /*
  * sim_figures.c: reads a transport's latency, overhead, gap and bandwidth from a rules file (mca/common/algo/rules.h).
- * mscclpp_cost_builtin has to know the transport. If the file cannot be read or has no line for the transport, prints
- * one line on standard error and returns false, without changing the figures.
+ * mscclpp_cost_find_builtin has to know the transport. If the file cannot be read or has no line for the transport,
+ * prints one line on standard error and returns false, without changing the figures.
  */
 bool sim_read_figures(const char *path, const char *transport, mscclpp_cost_figures_t *figures);
 

@@ -65,7 +65,7 @@ void sim_print_row(FILE *out, const sim_row_t *row)
     const double bound = larger(row->bound.steps, row->bound.rails);
 
     fprintf(out, "%6u %13llu %-10s %12.2f %12.2f", row->run.schedule.nodes, (unsigned long long)row->run.bytes,
-            mscclpp_schedule_name(row->run.schedule.kind), result->time * 1e6, bound * 1e6);
+            mscclpp_schedule_kind_name(row->run.schedule.kind), result->time * 1e6, bound * 1e6);
     if (bound > 0 && result->stuck_nodes == 0) {
         fprintf(out, " %7.2f %6.1f%%", result->time / bound, 100 * row->bound.rails / result->time);
     } else {
@@ -134,8 +134,8 @@ void sim_print_json(FILE *out, const sim_row_t *rows, size_t count)
         const sim_result_t *result = &row->result;
 
         fprintf(out, "%s\n  {\"collective\": \"%s\", \"algorithm\": \"%s\", \"nodes\": %u, \"ranks_per_node\": %u, ",
-                i > 0 ? "," : "", sim_pattern_name(run->schedule.pattern), mscclpp_schedule_name(run->schedule.kind),
-                run->schedule.nodes, run->ranks);
+                i > 0 ? "," : "", sim_pattern_name(run->schedule.pattern),
+                mscclpp_schedule_kind_name(run->schedule.kind), run->schedule.nodes, run->ranks);
         fprintf(out, "\"bytes\": %llu, \"tile_bytes\": %llu, \"lanes\": %u, \"network\": \"%s\", \"seed\": %llu,\n   ",
                 (unsigned long long)run->bytes, (unsigned long long)run->tile_bytes, run->lanes,
                 sim_network_names[run->network], (unsigned long long)run->seed);

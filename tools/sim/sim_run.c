@@ -129,8 +129,8 @@ static mscclpp_cost_load_t load_of(const plane_t *plane, uint32_t lane_number)
 {
     const sim_run_t *run = plane->run;
 
-    return mscclpp_cost_load(run->schedule.pattern, run->schedule.nodes, run->ranks, run->bytes,
-                             node_of(plane, lane_number) == run->schedule.root);
+    return mscclpp_cost_find_load(run->schedule.pattern, run->schedule.nodes, run->ranks, run->bytes,
+                                  node_of(plane, lane_number) == run->schedule.root);
 }
 
 /*
@@ -171,7 +171,8 @@ static double send_message(plane_t *plane, uint32_t lane_number, const mscclpp_s
     sim_event_t event = {.kind = MESSAGE_LEAVES,
                          .lane = to * plane->node_ranks * plane->run->lanes + lane_of_node,
                          .slot = plane->slots != NULL ? plane->slots[lane->step] : step->slot};
-    const uint64_t bytes = mscclpp_schedule_bytes(&plane->run->schedule, step, bytes_of_tile(plane, lane, load.block));
+    const uint64_t bytes =
+        mscclpp_schedule_message_bytes(&plane->run->schedule, step, bytes_of_tile(plane, lane, load.block));
     const double delay = plane->run->figures.latency + sim_links_draw_delay(plane->links);
     double *begun_at_p;
 
@@ -202,7 +203,7 @@ static double receive_message(plane_t *plane, uint32_t lane_number, const mscclp
     lane_t *lane = &plane->lanes[lane_number];
     const mscclpp_cost_load_t load = load_of(plane, lane_number);
     const double bytes =
-        (double)mscclpp_schedule_bytes(&plane->run->schedule, step, bytes_of_tile(plane, lane, load.block));
+        (double)mscclpp_schedule_message_bytes(&plane->run->schedule, step, bytes_of_tile(plane, lane, load.block));
 
     if (load.sent_per_byte > 0 && step->kind != MSCCLPP_STEP_MERGE) {
         (void)send_within_node(plane, lane_number, load.sent_per_byte * bytes, now);
@@ -299,7 +300,7 @@ static void run_lane(plane_t *plane, uint32_t lane_number, double now)
             break;
         case LANE_RUNS_STEPS:
             schedule = schedule_of(plane, lane_number);
-            if (mscclpp_schedule_step(&schedule, node_of(plane, lane_number), lane->step, &step)) {
+            if (mscclpp_schedule_find_step(&schedule, node_of(plane, lane_number), lane->step, &step)) {
                 next = run_step(plane, lane_number, &step, now);
             } else {
                 load = load_of(plane, lane_number);
@@ -463,7 +464,7 @@ static bool simulate_plane(const sim_run_t *run, uint32_t node_ranks, uint32_t p
                            sim_result_t *result)
 {
     const double block =
-        mscclpp_cost_load(run->schedule.pattern, run->schedule.nodes, run->ranks, run->bytes, true).block;
+        mscclpp_cost_find_load(run->schedule.pattern, run->schedule.nodes, run->ranks, run->bytes, true).block;
     plane_t plane = {.run = run,
                      .nodes = slots != NULL ? 1 : run->schedule.nodes,
                      .node_ranks = node_ranks,

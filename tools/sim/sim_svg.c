@@ -191,7 +191,7 @@ static void draw_chart(chart_t *chart, const sim_row_t *rows, size_t count, cons
         draw_curve(chart, rows, count, &rows[i], true, colour);
         draw_curve(chart, rows, count, &rows[i], false, colour);
         fprintf(chart->out, "<text x=\"%d\" y=\"%d\" fill=\"%s\">%s, ", PLOT_LEFT + PLOT_WIDTH + 8,
-                PLOT_TOP + 12 + LINE_HEIGHT * curves, colour, mscclpp_schedule_name(rows[i].run.schedule.kind));
+                PLOT_TOP + 12 + LINE_HEIGHT * curves, colour, mscclpp_schedule_kind_name(rows[i].run.schedule.kind));
         if (chart->by_bytes) {
             fprintf(chart->out, "%u nodes", rows[i].run.schedule.nodes);
         } else {
@@ -228,7 +228,7 @@ static void draw_traffic(FILE *out, const sim_row_t *rows, size_t count)
                 fprintf(out, "<text x=\"%.1f\" y=\"%d\">%s, %.0f %%, %s, %u nodes, ",
                         PLOT_LEFT + BAR_LABEL * traffic->busy_fraction + 4, PLOT_TOP + 9 + LINE_HEIGHT * bars,
                         sim_class_names[class], 100 * traffic->busy_fraction,
-                        mscclpp_schedule_name(rows[i].run.schedule.kind), rows[i].run.schedule.nodes);
+                        mscclpp_schedule_kind_name(rows[i].run.schedule.kind), rows[i].run.schedule.nodes);
                 print_bytes(out, rows[i].run.bytes);
                 fprintf(out, "</text>\n");
                 ++bars;

@@ -28,24 +28,24 @@ static bool is_symmetry(const sim_run_t *run, symmetry_t symmetry, uint64_t tile
     uint32_t node;
     uint64_t i;
 
-    for (i = 0; mscclpp_schedule_step(schedule, 0, i, &step_of_zero); ++i) {
-        const uint64_t step_bytes = mscclpp_schedule_bytes(schedule, &step_of_zero, tile);
+    for (i = 0; mscclpp_schedule_find_step(schedule, 0, i, &step_of_zero); ++i) {
+        const uint64_t step_bytes = mscclpp_schedule_message_bytes(schedule, &step_of_zero, tile);
 
         for (node = 1; node < schedule->nodes; ++node) {
-            if (!mscclpp_schedule_step(schedule, node, i, &step) ||
+            if (!mscclpp_schedule_find_step(schedule, node, i, &step) ||
                 (step.kind == MSCCLPP_STEP_SEND) != (step_of_zero.kind == MSCCLPP_STEP_SEND) ||
                 (step.kind == MSCCLPP_STEP_MERGE) != (step_of_zero.kind == MSCCLPP_STEP_MERGE) ||
                 (step.kind == MSCCLPP_STEP_STORE) != (step_of_zero.kind == MSCCLPP_STEP_STORE) ||
                 (step.kind == MSCCLPP_STEP_KEEP) != (step_of_zero.kind == MSCCLPP_STEP_KEEP) ||
                 step.peer != partner_image(symmetry, step_of_zero.peer, node, schedule->nodes) ||
-                mscclpp_schedule_bytes(schedule, &step, tile) != step_bytes) {
+                mscclpp_schedule_message_bytes(schedule, &step, tile) != step_bytes) {
                 return false;
             }
         }
     }
     /* No node has more steps than node 0. */
     for (node = 1; node < schedule->nodes; ++node) {
-        if (mscclpp_schedule_step(schedule, node, i, &step)) {
+        if (mscclpp_schedule_find_step(schedule, node, i, &step)) {
             return false;
         }
     }
@@ -72,7 +72,7 @@ static bool is_symmetry_for_tiles(const sim_run_t *run, symmetry_t symmetry, uin
  */
 static uint32_t *match_sends(const mscclpp_schedule_t *schedule, symmetry_t symmetry)
 {
-    const uint64_t steps = mscclpp_schedule_steps(schedule, 0);
+    const uint64_t steps = mscclpp_schedule_count_steps(schedule, 0);
     uint32_t *slots = calloc(steps + 1, sizeof(*slots));
     /* [node]: the step at which the search for the next message from this node begins */
     uint64_t *next_step = calloc(schedule->nodes, sizeof(*next_step));
@@ -82,13 +82,13 @@ static uint32_t *match_sends(const mscclpp_schedule_t *schedule, symmetry_t symm
     for (i = 0; i < steps && slots != NULL && next_step != NULL; ++i) {
         uint32_t from;
 
-        (void)mscclpp_schedule_step(schedule, 0, i, &step);
+        (void)mscclpp_schedule_find_step(schedule, 0, i, &step);
         if (step.kind != MSCCLPP_STEP_SEND) {
             continue;
         }
         from = symmetry == ROTATED ? (schedule->nodes - step.peer) % schedule->nodes : step.peer;
         do {
-            if (!mscclpp_schedule_step(schedule, 0, next_step[from]++, &received)) {
+            if (!mscclpp_schedule_find_step(schedule, 0, next_step[from]++, &received)) {
                 break;
             }
         } while (received.kind == MSCCLPP_STEP_SEND || received.kind == MSCCLPP_STEP_MERGE || received.peer != from);
@@ -107,7 +107,7 @@ bool sim_is_symmetric(const sim_run_t *run, uint32_t **slots_p)
 {
     const uint32_t nodes = run->schedule.nodes;
     const int pattern = run->schedule.pattern;
-    const uint64_t block = (uint64_t)mscclpp_cost_load(pattern, nodes, run->ranks, run->bytes, false).block;
+    const uint64_t block = (uint64_t)mscclpp_cost_find_load(pattern, nodes, run->ranks, run->bytes, false).block;
     symmetry_t symmetry = NEITHER;
 
     *slots_p = NULL;

@@ -70,7 +70,7 @@ void tune_files_close(tune_files_t *files);
 
 /*
  * Stores the measured figures of a transport in a rules file, which is created if it does not exist. `transport` is a
- * number from mscclpp_cost_transport. If the file cannot be read or written, prints one line on standard error and
+ * number from mscclpp_cost_find_transport. If the file cannot be read or written, prints one line on standard error and
  * returns false.
  */
 bool tune_files_write_figures(const char *path, int transport, const mscclpp_rule_figures_t *figures);

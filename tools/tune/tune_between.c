@@ -58,8 +58,8 @@ static bool measure_point(bench_env_t *env, const tune_options_t *options, bench
 static bool fit_and_write(const tune_options_t *options, const mscclpp_select_input_t *input,
                           const tune_point_t *points)
 {
-    const int transport = mscclpp_cost_transport(input->transport);
-    mscclpp_cost_figures_t figures = *mscclpp_cost_builtin(input->transport);
+    const int transport = mscclpp_cost_find_transport(input->transport);
+    mscclpp_cost_figures_t figures = *mscclpp_cost_find_builtin(input->transport);
     const double error_factor = tune_fit(&figures, input->nodes, input->shards, points, SIZES);
     const mscclpp_rule_figures_t measured = {.is_given = 1,
                                              .latency = figures.latency,

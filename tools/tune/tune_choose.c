@@ -180,7 +180,7 @@ static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set
              */
             set->count += 0 == set->count || set->rules[set->count - 1].bytes < table->block_bytes[size_index];
             set->rules[set->count - 1].algorithm =
-                is_plan(table, best) ? mscclpp_rule_by_plan(table->plan[best] + strlen(PLAN_PREFIX)) : best;
+                is_plan(table, best) ? mscclpp_rule_hash_plan(table->plan[best] + strlen(PLAN_PREFIX)) : best;
         }
         set->rules[set->count - 1].bytes = table->block_bytes[size_index];
     }

@@ -91,7 +91,7 @@ static void describe_run(const tune_files_t *files, const tune_options_t *option
     uint64_t digest = 0;
 
     for (int algo = table->builtin_count; algo < table->algo_count; ++algo) {
-        digest = digest * 31 + (uint64_t)mscclpp_rule_by_plan(table->plan[algo]);
+        digest = digest * 31 + (uint64_t)mscclpp_rule_hash_plan(table->plan[algo]);
     }
     if (table->algo_count > table->builtin_count) {
         snprintf(plans, sizeof(plans), " plans=%016llx", (unsigned long long)digest);
@@ -387,7 +387,7 @@ bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint
     if (ok) {
         tune_make_rules(table, &set);
         for (int algo = table->builtin_count; algo < table->algo_count; ++algo) {
-            (void)mscclpp_rules_name_plan(rules, table->plan[algo] + strlen("plan:"));
+            (void)mscclpp_rules_add_plan(rules, table->plan[algo] + strlen("plan:"));
         }
         ok = merge_rules(rules, files, table->coll, &set) && replace_output(files->output, rules, &old);
         *count_p = set.count;

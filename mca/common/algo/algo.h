@@ -21,15 +21,15 @@
 /* One rule of all-reduce from a rules file. */
 typedef struct {
     uint64_t bytes;    /* the rule is for messages of up to this number of bytes */
-    int64_t algorithm; /* index in the registry, or mscclpp_rule_by_plan */
+    int64_t algorithm; /* index in the registry, or mscclpp_rule_hash_plan */
     uint64_t place;    /* mscclpp_rule_place_t */
     uint64_t nodes;    /* the rule is for ranks on this number of nodes; 0: on one node */
 } mscclpp_rule_t;
 
-/* Whether a rule is for calls with MPI_IN_PLACE, for calls without it, or for both. */
+/* Whether a rule is for calls with MPI_IN_PLACE, for calls without it, or for both (ANY_PLACE). */
 typedef enum { MSCCLPP_RULE_ANY_PLACE, MSCCLPP_RULE_IN_PLACE, MSCCLPP_RULE_OUT_OF_PLACE } mscclpp_rule_place_t;
 
-/* From this value on, the `algorithm` of a rule means an execution plan (mscclpp_rule_by_plan). */
+/* The smallest value of `algorithm` that names an execution plan (mscclpp_rule_hash_plan). */
 #define MSCCLPP_RULE_PLANS ((int64_t)1 << 62)
 
 /*
@@ -44,11 +44,11 @@ typedef struct {
 /* The maximum number of rules for the collectives other than all-reduce, which share one set. */
 #define MSCCLPP_COLL_RULES_MAX 96
 
-/* One rule of another collective. */
+/* One rule of a collective other than all-reduce. */
 typedef struct {
     uint64_t bytes;    /* the rule is for calls whose largest block has up to this number of bytes */
     int64_t coll;      /* mscclpp_coll_t */
-    int64_t algorithm; /* mscclpp_coll_algo_t, or mscclpp_rule_by_plan */
+    int64_t algorithm; /* mscclpp_coll_algo_t, or mscclpp_rule_hash_plan */
     uint64_t place;    /* mscclpp_rule_place_t */
     uint64_t nodes;    /* the rule is for ranks on this number of nodes; 0: on one node */
 } mscclpp_coll_rule_t;
@@ -79,7 +79,7 @@ typedef struct {
  * sent as plain bytes.
  */
 typedef struct {
-    int32_t algorithm;       /* index in the registry, -1 for the selector's choice, -2 to stage all calls */
+    int32_t algorithm;       /* index in the registry, MSCCLPP_ALGO_AUTO or MSCCLPP_ALGO_STAGE */
     int32_t packet_width;    /* 128, 16, 8, or 0 for the algorithm's own choice */
     uint32_t max_blocks;     /* 0 for the algorithm's own choice */
     uint32_t max_threads;    /* 0 for the algorithm's own choice */
@@ -105,20 +105,28 @@ typedef struct {
     uint64_t nodes_packets_max;                     /* bytes, 0 for the built-in choice */
     uint64_t nodes_split_min;                       /* bytes, 0 for the built-in choice */
     uint64_t nodes_ring_min;                        /* bytes, 0 for the built-in choice */
-    int32_t coll_algorithm[MSCCLPP_PROTOCOL_COLLS]; /* by mscclpp_coll_t: a mscclpp_coll_algo_t, or -1 or -2 as in
-                                                       `algorithm` */
+    int32_t coll_algorithm[MSCCLPP_PROTOCOL_COLLS]; /* by mscclpp_coll_t: a mscclpp_coll_algo_t, MSCCLPP_ALGO_AUTO or
+                                                       MSCCLPP_ALGO_STAGE */
 } mscclpp_protocol_t;
+
+/* Values of the parameters for algorithms that name none: the built-in choice, and no kernels for any call. */
+#define MSCCLPP_ALGO_AUTO (-1)
+#define MSCCLPP_ALGO_STAGE (-2)
 
 /* The parameter shared_gpu: whether ranks that share a GPU use kernels, or stage all calls. */
 typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHARED_GPU_STAGE } mscclpp_shared_gpu_t;
 
 /*
- * How a team's scratch is divided into areas, in this order: barrier words, the two halves of the packet area, the
- * LL128 area, the bulk area, the put area, the state. All sizes are in bytes. The LL128 area is as large as one half of
- * the packet area, and the bulk area as large as both halves. The put area is as large as the packet and bulk areas
- * together, which is the parameter scratch_size. Over several nodes, no algorithm uses LL128 or puts: there are no such
- * areas, and the bulk area has the room of the LL128 area besides its own. In the smallest scratch
- * (mca/common/team/grow.h), these areas are smaller.
+ * The areas of a team's scratch. Their order is: barrier words, the two halves of the packet area, the LL128 area, the
+ * bulk area, the put area, the state. Sizes and offsets are in bytes.
+ *
+ * - The packet area and the bulk area have half of the parameter scratch_size each.
+ * - The LL128 area is as large as one half of the packet area.
+ * - The put area has scratch_size bytes.
+ *
+ * No algorithm over several nodes uses LL128 or puts. A scratch for several nodes has no such areas, and the bulk area
+ * has the room of the LL128 area besides its own. In the smallest scratch (mca/common/team/grow.h), the packet, bulk
+ * and put areas are smaller.
  */
 typedef struct {
     uint64_t packet_half; /* size of one half of the packet area */
@@ -141,7 +149,7 @@ void mscclpp_layout_divide_between(mscclpp_layout_t *layout, uint64_t packet_hal
 /* Returns the bytes from MSCCLPP_DEV_PACKET_OFFSET on that hold packets: the packet area and the LL128 area. */
 uint64_t mscclpp_layout_packet_bytes(const mscclpp_layout_t *layout);
 
-/* The inputs of the selector for one call. It has only values that are equal on all ranks. */
+/* The inputs of the selector for one call. All values are equal on all ranks. */
 typedef struct {
     uint64_t bytes;          /* size of the message */
     uint32_t nranks;         /* number of ranks on this node; with several nodes, the fields below are used instead */
@@ -152,28 +160,27 @@ typedef struct {
     uint64_t slot_size;      /* with several nodes: number of bytes that a block exchanges at once */
     uint64_t packet_units;   /* with several nodes: number of units exchanged as packets at once; 0: no packets */
     const char *transport;   /* with several nodes: name of the transport; NULL: unknown */
-    bool nodes_in_order;     /* with several nodes: all ranks of a node are lower than those of the next one */
+    bool are_nodes_in_order; /* with several nodes: all ranks of a node are lower than those of the next one */
     bool is_one_host;        /* with several nodes: all of them are on one host, and exchange through its memory */
     bool hosts_can_meet;     /* with several nodes: the hosts of all nodes can meet before a kernel starts */
     mscclpp_dtype_t dtype;
     bool on_twin;         /* the kernels run on the host twin */
-    bool one_gpu;         /* all ranks are on one GPU, and exchange data through its memory */
+    bool is_one_gpu;      /* all ranks are on one GPU, and exchange data through its memory */
     bool in_place;        /* the caller passed MPI_IN_PLACE */
     bool may_use_engines; /* copy engines may serve this call */
-    bool ll128;           /* the team's links deliver a line of 128 bytes as a whole */
-    bool queued;          /* the call is queued in a stream, on all ranks. No lingering kernel serves it. */
+    bool has_ll128;       /* the team's links deliver a line of 128 bytes as a whole */
+    bool is_queued;       /* the call is queued in a stream, on all ranks; no lingering kernel serves it */
     /*
-     * The host does not wait for the kernel. So the kernel must not depend on the host: between nodes the proxy has a
-     * thread. Within one node, kernels work without exchanges of the hosts, except for exchanges that map buffers.
+     * The host does not wait for the kernel, so the kernel must not depend on the host. Between nodes, a thread drives
+     * the proxy. Within one node, the hosts exchange nothing for the call, except to map buffers.
      */
-    bool early;
-    bool is_size_unknown; /* only the two ranks of a pair know the size of their block, and the hosts do not exchange
-                           * the sizes
-                           */
-    bool replayed;        /* a CUDA graph may repeat the operation, so the hosts exchange nothing for it */
-    bool exchanges;       /* for an early call on one node: the hosts may exchange buffers for it */
-    bool mapped; /* for a queued call: the buffers of all ranks are mapped, or will be before the call is queued */
-    uint32_t block_limit; /* the number of blocks that are guaranteed to run at the same time on every GPU of the team;
+    bool is_early;
+    bool is_size_unknown; /* only the sender and the receiver of a block know its size; the hosts do not exchange the
+                             sizes */
+    bool may_be_replayed; /* a CUDA graph may repeat the operation, so the hosts exchange nothing for it */
+    bool may_exchange;    /* for an early call on one node: the hosts may exchange buffers for it */
+    bool has_mapped;      /* for a queued call: the buffers of all ranks are mapped, or will be before it is queued */
+    uint32_t block_limit; /* number of blocks that are guaranteed to run at the same time on every GPU of the team;
                              0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;
     const mscclpp_layout_t *layout;
@@ -194,17 +201,17 @@ typedef struct {
 struct mscclpp_algo {
     const char *name; /* the value of the parameter `algorithm` that forces this algorithm */
     const char *description;
-    bool maps_buffers;  /* the kernel accesses the user buffers of all ranks, so they must be mapped; if a buffer
-                           cannot be mapped, `fallback` runs */
-    bool sends_packets; /* between nodes: data is sent as packets, not as tiles with signals */
-    bool spans_nodes;   /* for ranks on several nodes only; if this algorithm cannot run, `fallback` runs */
-    bool uses_engines;  /* copy engines move the data (mca/common/engine/engine.h); if they cannot, `fallback` runs */
+    bool maps_buffers;              /* the kernel accesses the user buffers of all ranks, which must be mapped */
+    bool sends_packets;             /* between nodes: data is sent as packets, not as tiles with signals */
+    bool spans_nodes;               /* only for ranks on several nodes */
+    bool uses_engines;              /* copy engines move the data (mca/common/engine/engine.h) */
     const mscclpp_algo_t *fallback; /* serves calls that this algorithm cannot serve; NULL: there is none */
     uint32_t pattern;               /* for ranks on several nodes: mscclpp_dev_nodes_pattern_t */
 
     /*
-     * Fills in the kernel, grid and epochs of the choice, for a message of any size. Returns false if the team's
-     * scratch is too small for this algorithm with this number of ranks. The function has no side effects.
+     * Fills in the kernel, grid and epochs of the choice. Has no other side effects. Returns false if the algorithm
+     * cannot serve the call, for example because the team's scratch is too small for this number of ranks. *choice may
+     * be changed even then.
      */
     bool (*shape)(const mscclpp_select_input_t *input, mscclpp_choice_t *choice);
 };
@@ -231,13 +238,19 @@ extern const int mscclpp_algo_count;
 /* Returns the index in the registry of the algorithm with this name, or -1 if there is none. */
 int mscclpp_algo_find(const char *name);
 
+/* How a grid divides a small number of units: among a few large blocks, or among many small ones. */
+typedef enum { MSCCLPP_LARGE_BLOCKS, MSCCLPP_SMALL_BLOCKS } mscclpp_block_size_t;
+
+/* The capacity of a grid whose number of threads has no limit. */
+#define MSCCLPP_ANY_CAPACITY UINT64_MAX
+
 /*
- * Fills in a grid; a helper for `shape`. Each thread handles at least one of the `units`. The grid has at most
- * `wanted_blocks` blocks, and at most `capacity` threads in total; a capacity of 0 means any number. `small_blocks`
- * divides a small number of units among many small blocks. The parameters and the team's limit of blocks apply, too.
- * Returns false if even one warp (on the twin: one thread) is too many.
+ * Fills in the numbers of blocks and threads of a choice; a helper for `shape`. Each thread gets at least one of the
+ * `units`, if there are enough. The grid has at most `max_blocks` blocks and `capacity` threads in total. Parameters of
+ * the user replace `max_blocks` and `block_size`, and the team's limit of blocks applies, too. Returns false, with
+ * *choice unchanged, only if `capacity` is less than a warp (on the twin: than one thread).
  */
-bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint32_t wanted_blocks, uint64_t capacity,
-                       bool small_blocks, mscclpp_choice_t *choice);
+bool mscclpp_algo_choose_grid(const mscclpp_select_input_t *input, uint64_t units, uint32_t max_blocks,
+                              uint64_t capacity, mscclpp_block_size_t block_size, mscclpp_choice_t *choice);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "mca/common/algo/coll_between.h"
 #include "mca/common/algo/rule_match.h"
+#include "mca/common/base/numbers.h"
 
 #define KIB ((uint64_t)1024)
 #define MIB (1024 * KIB)
@@ -10,36 +11,33 @@
 _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings have room for every collective");
 
 /*
- * The most blocks of a grid: with packets, on mapped buffers, and with tiles. They are enough to fill the links, and
- * few enough that kernels of several communicators fit on one GPU at the same time.
+ * The maximum numbers of blocks of grids: with packets, on mapped buffers, and with tiles. They are enough to fill the
+ * links, and few enough that kernels of several communicators fit on one GPU at the same time.
  */
 #define PACKET_BLOCKS 32u
 #define DIRECT_BLOCKS 64u
 #define TILE_BLOCKS 32u
 
-/* The smallest slot of the put area, in units, for which thresholds choose puts. Smaller pieces are not worth the
- * signals. */
-#define SLOT_UNITS_MIN 8u
-
-/* The assumed size of a rank's block of data, in bytes, for grids of calls whose sizes not all ranks know. */
-#define UNSIZED_BLOCK_BYTES (1 * MIB)
-
-/* On the twin, one thread block takes all tiles, as smaller tiles are not worth their barriers. */
+/* On the twin, one thread block takes all tiles, because smaller tiles would not be worth their barriers. */
 #define TWIN_TILE_BLOCKS 1u
 
+/* The smallest slot of the put area, in units, for which thresholds choose puts. Smaller pieces need many signals. */
+#define SLOT_UNITS_MIN 8u
+
+/* The assumed size in bytes of a rank's block, for the grids of calls of which not all ranks know the sizes. */
+#define UNSIZED_BLOCK_BYTES (1 * MIB)
+
 /*
- * Thresholds on the bytes that a rank sends to all its peers together (or receives from them): the most for packets,
- * of blocks that are moved or combined, and the least for copy engines. Packets double the bytes but need no barrier.
- * Engines leave all multiprocessors to the application, but take some 10 us to begin and end. `puts` says that puts
- * serve what is combined beyond packets, and all that would go in tiles; they have been measured with 2 GPUs alone. The
- * first row whose `ranks` is not smaller than the number of ranks applies.
+ * The sizes at which the algorithm of a call on one node changes. They are compared with the bytes that a rank sends to
+ * all its peers together, or receives from them. Packets double the bytes but need no barrier. Copy engines leave all
+ * multiprocessors to the application, but take some 10 us to begin and end. Puts were measured with 2 GPUs only.
  */
 typedef struct {
-    uint32_t ranks;
-    uint64_t packets_max;
-    uint64_t combined_packets_max;
-    uint64_t engine_min;
-    bool puts;
+    uint32_t ranks;                /* the row is for at most this number of ranks */
+    uint64_t packets_max;          /* the most bytes that packets move */
+    uint64_t combined_packets_max; /* the most bytes that packets move and combine */
+    uint64_t engine_min;           /* the fewest bytes that copy engines move */
+    bool may_put; /* puts combine what is too large for packets, and replace tiles where buffers are not mapped */
 } thresholds_t;
 
 static const thresholds_t cuda_thresholds[] = {
@@ -60,10 +58,29 @@ static const thresholds_t twin_thresholds[] = {
 };
 
 /*
- * The most bytes that puts combine of a queued call whose buffers are mapped. Such a call has few blocks, which reach
+ * The most bytes that puts combine in a queued call whose buffers are mapped. Such a call has few blocks, which reach
  * the links' rate sooner without a copy through the scratch.
  */
 #define QUEUED_PUTS_MAX (8 * MIB)
+
+/* What the choice on one node needs to know of a call. */
+typedef struct {
+    const mscclpp_select_input_t *input;
+    uint64_t block_bytes; /* size in bytes of the largest block */
+    bool combines;        /* ranks combine the blocks that they receive */
+    bool is_varied;       /* blocks differ in size */
+    bool may_map;         /* kernels and copy engines may use the peers' buffers */
+    bool swaps;           /* ranks swap blocks in place, which copy engines cannot do */
+} call_t;
+
+/* Returns the first row of the table for the kind of links between the ranks of a node. */
+static const thresholds_t *find_table(const mscclpp_select_input_t *input)
+{
+    if (input->on_twin) {
+        return twin_thresholds;
+    }
+    return input->is_one_gpu ? one_gpu_thresholds : cuda_thresholds;
+}
 
 /*
  * Returns the row of thresholds for the ranks of the node. Each table ends with a row for MSCCLPP_DEV_MAX_RANKS, and a
@@ -71,7 +88,7 @@ static const thresholds_t twin_thresholds[] = {
  */
 static const thresholds_t *find_thresholds(const mscclpp_select_input_t *input)
 {
-    const thresholds_t *row = input->on_twin ? twin_thresholds : input->one_gpu ? one_gpu_thresholds : cuda_thresholds;
+    const thresholds_t *row = find_table(input);
 
     while (row->ranks < input->nranks) {
         ++row;
@@ -79,276 +96,266 @@ static const thresholds_t *find_thresholds(const mscclpp_select_input_t *input)
     return row;
 }
 
-/* Returns the number of units that hold so many bytes; the last unit may be partly used. */
-static uint64_t units_of(uint64_t bytes)
+/* Returns the number of other ranks on the node, or 1 if there are none. */
+static uint32_t count_peers(const mscclpp_select_input_t *input)
 {
-    return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    return input->nranks > 1 ? input->nranks - 1 : 1;
 }
 
 /*
- * Chooses the kernel and its grid for packets, which go through the scratch in a single epoch. `combines` says that the
- * kernel combines the blocks that it receives. Returns false if a block is larger than a slot of the packet area.
+ * Chooses a grid for `bytes` bytes, with at most `max_blocks` blocks and any number of threads, and stores it in the
+ * choice. Never fails, because mscclpp_algo_choose_grid does not fail with MSCCLPP_ANY_CAPACITY.
  */
-static bool shape_packets(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes, bool varied,
-                          mscclpp_coll_choice_t *choice)
+static void choose_grid(const mscclpp_select_input_t *input, uint64_t bytes, uint32_t max_blocks,
+                        mscclpp_block_size_t block_size, mscclpp_coll_choice_t *choice)
 {
-    const uint64_t capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(input->layout->packet_half, input->nranks);
-    const uint64_t units = units_of(block_bytes);
-    mscclpp_choice_t grid;
+    mscclpp_choice_t grid = {.nblocks = 1, .nthreads = 1};
 
-    if (units > capacity ||
-        !mscclpp_algo_grid(input, units * (input->nranks > 1 ? input->nranks - 1 : 1), PACKET_BLOCKS, 0, true, &grid)) {
-        return false;
-    }
+    (void)mscclpp_algo_choose_grid(input, mscclpp_divide_up(bytes, MSCCLPP_DEV_UNIT), max_blocks, MSCCLPP_ANY_CAPACITY,
+                                   block_size, &grid);
     choice->nblocks = grid.nblocks;
     choice->nthreads = grid.nthreads;
+}
+
+/* Returns the kernel for packets. */
+static mscclpp_dev_kernel_t find_packet_kernel(const call_t *call)
+{
+    if (call->combines) {
+        return call->is_varied ? MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS : MSCCLPP_KERNEL_COLL_COMBINE_PACKETS;
+    }
+    return call->is_varied ? MSCCLPP_KERNEL_COLL_MOVE_BLOCKS : MSCCLPP_KERNEL_COLL_MOVE_PACKETS;
+}
+
+/*
+ * Chooses the kernel and its grid for packets, which go through the scratch in a single epoch. Returns false if a block
+ * is larger than a slot of the packet area.
+ */
+static bool shape_packets(const call_t *call, mscclpp_coll_choice_t *choice)
+{
+    const mscclpp_select_input_t *input = call->input;
+    const uint64_t units = mscclpp_divide_up(call->block_bytes, MSCCLPP_DEV_UNIT);
+
+    if (units > MSCCLPP_DEV_ONESHOT_CAPACITY(input->layout->packet_half, input->nranks)) {
+        return false;
+    }
+    choose_grid(input, units * count_peers(input) * MSCCLPP_DEV_UNIT, PACKET_BLOCKS, MSCCLPP_SMALL_BLOCKS, choice);
     choice->epochs = 1;
-    choice->kernel = combines ? (varied ? MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS : MSCCLPP_KERNEL_COLL_COMBINE_PACKETS)
-                              : (varied ? MSCCLPP_KERNEL_COLL_MOVE_BLOCKS : MSCCLPP_KERNEL_COLL_MOVE_PACKETS);
+    choice->kernel = find_packet_kernel(call);
     return true;
 }
 
-/* mscclpp_algo_grid fails only with a capacity other than 0. */
 void mscclpp_coll_widen_packets(const mscclpp_select_input_t *input, uint64_t own_bytes, mscclpp_coll_choice_t *choice)
 {
-    mscclpp_choice_t grid;
-
-    if (mscclpp_algo_grid(input, units_of(own_bytes), PACKET_BLOCKS, 0, true, &grid)) {
-        choice->nblocks = grid.nblocks;
-        choice->nthreads = grid.nthreads;
-    }
+    choose_grid(input, own_bytes, PACKET_BLOCKS, MSCCLPP_SMALL_BLOCKS, choice);
 }
 
-/*
- * Chooses the grid of a kernel that reads and writes the peers' buffers. Such kernels need neither slots nor epochs.
- * `combines` says that the kernel combines the blocks that it receives. Never fails, because mscclpp_algo_grid fails
- * only with a capacity other than 0.
- */
-static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes,
-                           mscclpp_coll_choice_t *choice)
+/* Chooses the kernel that accesses the peers' buffers, and its grid. The kernel needs neither slots nor epochs. */
+static void shape_zerocopy(const call_t *call, mscclpp_coll_choice_t *choice)
 {
-    mscclpp_choice_t grid;
-
-    if (!mscclpp_algo_grid(input, units_of(block_bytes), DIRECT_BLOCKS, 0, false, &grid)) {
-        return false;
-    }
-    choice->nblocks = grid.nblocks;
-    choice->nthreads = grid.nthreads;
-    choice->epochs = 0;
-    choice->kernel = combines ? MSCCLPP_KERNEL_COLL_COMBINE_DIRECT : MSCCLPP_KERNEL_COLL_MOVE_DIRECT;
-    return true;
+    choose_grid(call->input, call->block_bytes, DIRECT_BLOCKS, MSCCLPP_LARGE_BLOCKS, choice);
+    choice->kernel = call->combines ? MSCCLPP_KERNEL_COLL_COMBINE_DIRECT : MSCCLPP_KERNEL_COLL_MOVE_DIRECT;
 }
 
 /*
- * Chooses the grid of the kernel with tiles, which serves blocks of any size. Returns false if the bulk area has no
+ * Chooses the kernel with tiles, which serves blocks of any size, and its grid. Returns false if the bulk area has no
  * room for even the smallest tile; *choice is changed even then.
  */
 static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_bytes, mscclpp_coll_choice_t *choice)
 {
-    mscclpp_choice_t grid;
-
-    if (!mscclpp_algo_grid(input, units_of(block_bytes), input->on_twin ? TWIN_TILE_BLOCKS : TILE_BLOCKS, 0, false,
-                           &grid)) {
-        return false;
-    }
-    choice->nblocks = grid.nblocks;
-    choice->nthreads = grid.nthreads;
-    choice->epochs = 0;
+    choose_grid(input, block_bytes, input->on_twin ? TWIN_TILE_BLOCKS : TILE_BLOCKS, MSCCLPP_LARGE_BLOCKS, choice);
     choice->kernel = MSCCLPP_KERNEL_COLL_TILES;
     return MSCCLPP_DEV_COLL_TILE(input->layout->bulk_size, choice->nblocks, input->nranks) != 0;
 }
 
 /*
- * Chooses the grid of the kernel by puts, which serves blocks of any size. Each block of the grid has its own slots in
- * the put area. Returns false if the put area has no room for a unit in each slot.
+ * Chooses the kernel by puts, which serves blocks of any size, and its grid. Each block of the grid has its own slots
+ * in the put area. Returns false if a slot has no room for a unit.
  */
-static bool shape_puts(const mscclpp_select_input_t *input, uint64_t block_bytes, mscclpp_coll_choice_t *choice)
+static bool shape_puts(const call_t *call, mscclpp_coll_choice_t *choice)
 {
-    mscclpp_choice_t grid;
+    const mscclpp_select_input_t *input = call->input;
 
-    if (MSCCLPP_DEV_PUT_CAPACITY(input->layout->put_size, input->nranks) == 0 ||
-        !mscclpp_algo_grid(input, units_of(block_bytes), input->on_twin ? TWIN_TILE_BLOCKS : MSCCLPP_DEV_PUT_BLOCKS, 0,
-                           false, &grid)) {
+    if (MSCCLPP_DEV_PUT_CAPACITY(input->layout->put_size, input->nranks) == 0) {
         return false;
     }
-    choice->nblocks = grid.nblocks > MSCCLPP_DEV_PUT_BLOCKS ? MSCCLPP_DEV_PUT_BLOCKS : grid.nblocks;
-    choice->nthreads = grid.nthreads;
-    choice->epochs = 0;
+    choose_grid(input, call->block_bytes, input->on_twin ? TWIN_TILE_BLOCKS : MSCCLPP_DEV_PUT_BLOCKS,
+                MSCCLPP_LARGE_BLOCKS, choice);
+    choice->nblocks = (uint32_t)mscclpp_min(choice->nblocks, MSCCLPP_DEV_PUT_BLOCKS);
     choice->kernel = MSCCLPP_KERNEL_COLL_PUTS;
     return true;
 }
 
 /*
- * Shapes a call on one node for the algorithm `algo`; the default is MSCCLPP_COLL_BY_SCRATCH. Returns false if the
- * algorithm cannot serve the call; *choice may be changed even then. Copy engines cannot combine blocks, so they serve
- * only collectives that move data.
+ * Shapes a call for the algorithm `algo`; tiles serve if `algo` is no other algorithm on one node. Returns false, with
+ * *choice_p unchanged, if the algorithm cannot serve the call.
  */
-static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, bool varied,
-                  mscclpp_coll_algo_t algo, mscclpp_coll_choice_t *choice)
+static bool shape(const call_t *call, mscclpp_coll_algo_t algo, mscclpp_coll_choice_t *choice_p)
 {
-    const bool combines = MSCCLPP_DEV_COMBINES(mscclpp_coll_pattern(coll));
+    mscclpp_coll_choice_t choice = {.algo = algo, .kernel = MSCCLPP_KERNEL_LAST};
+    bool can_serve = true;
 
-    choice->algo = algo;
     switch (algo) {
     case MSCCLPP_COLL_BY_PACKETS:
-        return shape_packets(input, combines, block_bytes, varied, choice);
+        can_serve = shape_packets(call, &choice);
+        break;
     case MSCCLPP_COLL_BY_ZEROCOPY:
-        return shape_zerocopy(input, combines, block_bytes, choice);
+        shape_zerocopy(call, &choice);
+        break;
     case MSCCLPP_COLL_BY_ENGINES:
-        choice->nblocks = choice->nthreads = 0; /* no kernel runs */
-        choice->epochs = 0;
-        choice->kernel = MSCCLPP_KERNEL_LAST;
-        return !combines && input->may_use_engines;
+        /* No kernel runs. Copy engines cannot combine blocks. */
+        can_serve = !call->combines && call->input->may_use_engines;
+        break;
     case MSCCLPP_COLL_BY_PUTS:
-        return shape_puts(input, block_bytes, choice);
+        can_serve = shape_puts(call, &choice);
+        break;
     default:
-        return shape_scratch(input, block_bytes, choice);
+        can_serve = shape_scratch(call->input, call->block_bytes, &choice);
+        break;
     }
+    if (can_serve) {
+        *choice_p = choice;
+    }
+    return can_serve;
 }
 
 /*
- * Chooses the grid of the kernel that finds out the sizes of blocks on the device, and the largest block that it moves
- * as packets: none if `by_tiles` is set. Returns false if the scratch has no room for tiles, or for a slot's head;
- * *choice is changed even then.
+ * Chooses the kernel that finds out the sizes of blocks on the device, its grid, and the largest block that it moves as
+ * packets. If the user forces tiles, it moves no block as packets. Returns false if the scratch has no room for tiles,
+ * or for a slot's head; *choice is changed even then.
  */
-static bool shape_unsized(const mscclpp_select_input_t *input, bool by_tiles, mscclpp_coll_choice_t *choice)
+static bool shape_unsized(const mscclpp_select_input_t *input, int forced, mscclpp_coll_choice_t *choice)
 {
     const uint64_t capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(input->layout->packet_half, input->nranks);
-    const uint64_t peers = input->nranks > 1 ? input->nranks - 1 : 1;
-    const uint64_t max_per_peer = find_thresholds(input)->packets_max / peers;
+    const uint64_t max_per_peer = find_thresholds(input)->packets_max / count_peers(input);
 
-    choice->algo = MSCCLPP_COLL_BY_SCRATCH;
+    *choice = (mscclpp_coll_choice_t){.algo = MSCCLPP_COLL_BY_SCRATCH};
     if (capacity == 0 || !shape_scratch(input, UNSIZED_BLOCK_BYTES, choice)) {
         return false;
     }
     choice->kernel = MSCCLPP_KERNEL_COLL_MOVE_UNSIZED;
     choice->epochs = 1;
-    choice->packets_max = (capacity - 1) * MSCCLPP_DEV_UNIT; /* a slot begins with the head, of one unit */
-    if (max_per_peer < choice->packets_max) {
-        choice->packets_max = max_per_peer;
-    }
-    if (by_tiles) {
-        choice->packets_max = 0;
+    if (forced != MSCCLPP_COLL_BY_SCRATCH) {
+        /* A slot begins with the head, which takes one unit. */
+        choice->packets_max = mscclpp_min((capacity - 1) * MSCCLPP_DEV_UNIT, max_per_peer);
     }
     return true;
 }
 
 /*
- * Returns the algorithm that the rules name for the call; MSCCLPP_COLL_AUTO: they name none. A rule that names a plan
+ * Returns the algorithm that the rules name for the call; MSCCLPP_ALGO_AUTO: they name none. A rule that names a plan
  * counts as none, because the call gets here only if that plan does not serve it.
  */
 static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes)
 {
     int64_t algorithm;
 
-    return mscclpp_rule_match(input->protocol, coll, block_bytes, input->in_place, input->nodes, &algorithm) &&
-                   algorithm < MSCCLPP_COLL_BY_END
-               ? (int)algorithm
-               : MSCCLPP_COLL_AUTO;
+    if (!mscclpp_rule_match(input->protocol, coll, block_bytes, input->in_place, input->nodes, &algorithm) ||
+        algorithm >= MSCCLPP_COLL_BY_END) {
+        return MSCCLPP_ALGO_AUTO;
+    }
+    return (int)algorithm;
 }
 
-/* Returns true if the thresholds choose puts for some sizes, and the scratch has room for good pieces. */
-static bool suits_puts(const mscclpp_select_input_t *input)
+/* Returns true if the thresholds may choose puts, and the scratch has room for pieces of a good size. */
+static bool may_put(const mscclpp_select_input_t *input)
 {
-    return find_thresholds(input)->puts &&
+    return find_thresholds(input)->may_put &&
            MSCCLPP_DEV_PUT_CAPACITY(input->layout->put_size, input->nranks) >= SLOT_UNITS_MIN;
 }
 
-/*
- * Returns the algorithm of the thresholds for a call on one node in which a rank sends `sent_bytes` bytes, or receives
- * them. `may_map` says that kernels may use the peers' buffers, and `swaps` that they exchange blocks in place.
- */
-static mscclpp_coll_algo_t find_by_thresholds(const mscclpp_select_input_t *input, bool combines, uint64_t sent_bytes,
-                                              bool may_map, bool swaps)
+/* Returns true if mapped buffers are faster than puts for a call in which a rank sends `sent_bytes` bytes. */
+static bool prefers_mapped_to_puts(const call_t *call, uint64_t sent_bytes)
 {
-    const thresholds_t *thresholds = find_thresholds(input);
+    return call->input->is_queued && call->may_map && sent_bytes > QUEUED_PUTS_MAX;
+}
 
-    if (sent_bytes <= (combines ? thresholds->combined_packets_max : thresholds->packets_max)) {
+/* Returns the algorithm of the thresholds. It may be unable to serve the call. */
+static mscclpp_coll_algo_t find_by_thresholds(const call_t *call)
+{
+    const thresholds_t *thresholds = find_thresholds(call->input);
+    const uint64_t peers = count_peers(call->input);
+    const uint64_t packets_max = call->combines ? thresholds->combined_packets_max : thresholds->packets_max;
+    /* A block that is too large for the product counts as a size that no threshold reaches. */
+    const uint64_t sent_bytes = call->block_bytes > UINT64_MAX / peers ? UINT64_MAX : call->block_bytes * peers;
+
+    if (sent_bytes <= packets_max) {
         return MSCCLPP_COLL_BY_PACKETS;
     }
-    if (combines && suits_puts(input) && !(input->queued && may_map && sent_bytes > QUEUED_PUTS_MAX)) {
+    if (call->combines && may_put(call->input) && !prefers_mapped_to_puts(call, sent_bytes)) {
         return MSCCLPP_COLL_BY_PUTS;
     }
-    return sent_bytes >= thresholds->engine_min && !swaps ? MSCCLPP_COLL_BY_ENGINES : MSCCLPP_COLL_BY_ZEROCOPY;
+    return sent_bytes >= thresholds->engine_min && !call->swaps ? MSCCLPP_COLL_BY_ENGINES : MSCCLPP_COLL_BY_ZEROCOPY;
 }
 
 /*
- * Chooses the algorithm of a call on one node: `algo`, or that of the thresholds if it is MSCCLPP_COLL_AUTO. If
- * packets, puts or engines cannot serve the call, zero-copy does. Where buffers cannot be mapped, puts do between 2
- * GPUs, and tiles otherwise. Returns MSCCLPP_ERR_NOT_SUPPORTED, with *choice_p unchanged, if the scratch is too small
- * for tiles.
+ * Shapes a call on one node for `algo` or, if that algorithm cannot serve the call, for another one: zero-copy if the
+ * call may map buffers, otherwise puts if the thresholds allow them, and tiles in all other cases. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, with *choice_p unchanged, if the scratch is too small for tiles.
  */
-static mscclpp_status_t select_within(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
-                                      bool varied, bool mapped, int algo, mscclpp_coll_choice_t *choice_p)
+static mscclpp_status_t select_within(const call_t *call, mscclpp_coll_algo_t algo, mscclpp_coll_choice_t *choice_p)
 {
-    const uint64_t peers = input->nranks > 1 ? input->nranks - 1 : 1;
-    const uint64_t sent_bytes = block_bytes > NEVER / peers ? NEVER : block_bytes * peers;
-    /* In place, kernels swap blocks directly. Copy engines cannot swap, and would need a copy of the input. */
-    const bool swaps = input->in_place && mscclpp_coll_pattern(coll) == MSCCLPP_DEV_ALLTOALL;
-    const bool may_map = mapped && input->protocol->zerocopy != 0;
-    mscclpp_coll_choice_t choice;
+    const bool by_scratch = algo == MSCCLPP_COLL_BY_SCRATCH || !call->may_map;
+    const bool by_puts =
+        algo == MSCCLPP_COLL_BY_PUTS || (algo != MSCCLPP_COLL_BY_SCRATCH && !call->may_map && may_put(call->input));
 
-    if (algo < 0) {
-        algo = (int)find_by_thresholds(input, MSCCLPP_DEV_COMBINES(mscclpp_coll_pattern(coll)), sent_bytes, may_map,
-                                       swaps);
-    }
-    if (algo == MSCCLPP_COLL_BY_PACKETS) {
-        if (shape(input, coll, block_bytes, varied, MSCCLPP_COLL_BY_PACKETS, &choice)) {
-            *choice_p = choice;
-            return MSCCLPP_OK;
-        }
-        algo = MSCCLPP_COLL_BY_ZEROCOPY;
-    }
-    /* Without mapped buffers the data go through the scratch. */
-    if (algo != MSCCLPP_COLL_BY_SCRATCH && !may_map && suits_puts(input)) {
-        algo = MSCCLPP_COLL_BY_PUTS;
-    }
-    if (algo == MSCCLPP_COLL_BY_PUTS) {
-        if (shape(input, coll, block_bytes, varied, MSCCLPP_COLL_BY_PUTS, &choice)) {
-            *choice_p = choice;
-            return MSCCLPP_OK;
-        }
-        algo = MSCCLPP_COLL_BY_ZEROCOPY;
-    }
-    if (algo == MSCCLPP_COLL_BY_ENGINES && may_map &&
-        shape(input, coll, block_bytes, varied, MSCCLPP_COLL_BY_ENGINES, &choice)) {
-        *choice_p = choice;
+    if (algo == MSCCLPP_COLL_BY_PACKETS && shape(call, MSCCLPP_COLL_BY_PACKETS, choice_p)) {
         return MSCCLPP_OK;
     }
-    algo = algo == MSCCLPP_COLL_BY_SCRATCH || !may_map ? MSCCLPP_COLL_BY_SCRATCH : MSCCLPP_COLL_BY_ZEROCOPY;
-    if (!shape(input, coll, block_bytes, varied, (mscclpp_coll_algo_t)algo, &choice)) {
-        return MSCCLPP_ERR_NOT_SUPPORTED;
+    if (by_puts && shape(call, MSCCLPP_COLL_BY_PUTS, choice_p)) {
+        return MSCCLPP_OK;
     }
-    *choice_p = choice;
-    return MSCCLPP_OK;
+    if (algo == MSCCLPP_COLL_BY_ENGINES && call->may_map && shape(call, MSCCLPP_COLL_BY_ENGINES, choice_p)) {
+        return MSCCLPP_OK;
+    }
+    return shape(call, by_scratch ? MSCCLPP_COLL_BY_SCRATCH : MSCCLPP_COLL_BY_ZEROCOPY, choice_p)
+               ? MSCCLPP_OK
+               : MSCCLPP_ERR_NOT_SUPPORTED;
+}
+
+/*
+ * Returns the value of the collective's parameter. A user who stages every all-reduce wants no kernels for collectives
+ * that have no value of their own either.
+ */
+static int find_forced(const mscclpp_protocol_t *protocol, mscclpp_coll_t coll)
+{
+    const int forced = protocol->coll_algorithm[coll];
+
+    if (forced == MSCCLPP_ALGO_AUTO && protocol->algorithm == MSCCLPP_ALGO_STAGE) {
+        return MSCCLPP_ALGO_STAGE;
+    }
+    return forced;
 }
 
 mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
-    /* A user who stages every all-reduce wants no kernels for any collective that has no parameter of its own. */
-    const int forced = protocol->coll_algorithm[coll] == MSCCLPP_COLL_AUTO && protocol->algorithm == MSCCLPP_COLL_STAGE
-                           ? MSCCLPP_COLL_STAGE
-                           : protocol->coll_algorithm[coll];
+    const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern(coll);
+    const int forced = find_forced(protocol, coll);
+    const call_t call = {.input = input,
+                         .block_bytes = block_bytes,
+                         .combines = MSCCLPP_DEV_COMBINES(pattern),
+                         .is_varied = varied,
+                         .may_map = mapped && protocol->zerocopy != 0,
+                         .swaps = input->in_place && pattern == MSCCLPP_DEV_ALLTOALL};
     int algo = forced;
 
-    if (forced == MSCCLPP_COLL_STAGE || (input->early && input->nodes > 1 && !input->hosts_can_meet)) {
+    if (forced == MSCCLPP_ALGO_STAGE || (input->is_early && input->nodes > 1 && !input->hosts_can_meet)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (input->nodes > 1) {
-        /* A threshold that the user sets by a parameter overrides the rules. */
-        algo = forced == MSCCLPP_COLL_AUTO && protocol->nodes_packets_max == 0 ? find_by_rules(input, coll, block_bytes)
-                                                                               : forced;
+        /* The parameter nodes_packets_max is meant for the built-in choice, so it disables the rules. */
+        if (forced == MSCCLPP_ALGO_AUTO && protocol->nodes_packets_max == 0) {
+            algo = find_by_rules(input, coll, block_bytes);
+        }
         return mscclpp_coll_select_between(input, coll, block_bytes, varied, algo, choice_p);
     }
     if (input->is_size_unknown) {
-        return shape_unsized(input, forced == MSCCLPP_COLL_BY_SCRATCH, choice_p) ? MSCCLPP_OK
-                                                                                 : MSCCLPP_ERR_NOT_SUPPORTED;
+        return shape_unsized(input, forced, choice_p) ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED;
     }
     /* A parameter that names an algorithm between nodes does not affect calls within one node. */
-    if (forced == MSCCLPP_COLL_AUTO || forced >= MSCCLPP_COLL_BY_LAST) {
+    if (forced == MSCCLPP_ALGO_AUTO || forced >= MSCCLPP_COLL_BY_LAST) {
         algo = find_by_rules(input, coll, block_bytes);
     }
-    return select_within(input, coll, block_bytes, varied, mapped, algo, choice_p);
+    return select_within(&call, algo < 0 ? find_by_thresholds(&call) : (mscclpp_coll_algo_t)algo, choice_p);
 }

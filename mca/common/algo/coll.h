@@ -1,8 +1,8 @@
 /*
  * The collectives other than all-reduce: the arguments of a call, and the choice of the algorithm that serves it. All
  * of these collectives share the algorithms below; all-reduce has separate ones (mca/common/algo/algo.h,
- * mca/common/algo/select.h). All functions here have no side effects. All but one depend only on values that are equal
- * on all ranks.
+ * mca/common/algo/select.h). No function here has side effects. Every function but mscclpp_coll_widen_packets depends
+ * only on values that are equal on all ranks.
  */
 #ifndef MCA_COMMON_ALGO_COLL_H
 #define MCA_COMMON_ALGO_COLL_H
@@ -27,9 +27,7 @@ typedef struct {
     int64_t stride;
 } mscclpp_coll_piece_t;
 
-/*
- * Elements with holes (an MPI derived type) that must be packed. The packed data has the pieces of the elements in
- * order, and begins `offset` bytes into the packed buffer.
+/* Elements with holes (an MPI derived type) that must be packed. Packed data has the pieces of the elements in order.
  */
 typedef struct {
     char *with_holes;                   /* the first element, in the user's buffer */
@@ -38,7 +36,7 @@ typedef struct {
     uint64_t size;                      /* number of bytes of data in one element */
     const mscclpp_coll_piece_t *pieces; /* pieces of one element, in the order of its type map */
     size_t piece_count;
-    uint64_t offset;
+    uint64_t offset; /* place of the packed elements in the packed buffer, in bytes */
 } mscclpp_coll_pack_t;
 
 /*
@@ -51,15 +49,13 @@ typedef struct {
     void *out;      /* start of the blocks that this rank receives, or of their combined result */
     /*
      * The caller passed MPI_IN_PLACE. For a scatter, `out` is NULL, because the root's own block is not moved. For all
-     * other collectives `in` is NULL and the input is in `out`. Blocks of one size that are sent to all ranks or to the
-     * root are then in the order of the ranks. Blocks of varying sizes are at the places in `out` that `send` and
-     * `recv` give.
+     * other collectives, `in` is NULL, and the input is in `out`: blocks of one size that are sent to all ranks or to
+     * the root are in the order of the ranks; `send` and `recv` give the places of blocks of varying sizes.
      */
     bool in_place;
     /*
-     * Data with holes. If there are packs, `in` (or `out`) represents that number of bytes of packed data, and all
-     * places are places in the packed data. The pointer itself is then any address in the user's buffer, from which the
-     * kind of memory is determined.
+     * Data with holes. If there are packs, all places in `in` (or `out`) are places in the packed data. The pointer
+     * itself is then any address in the user's buffer; it only shows the kind of memory.
      */
     const mscclpp_coll_pack_t *in_packs;
     size_t in_pack_count;
@@ -68,15 +64,15 @@ typedef struct {
     size_t out_pack_count;
     bool out_scattered;
     /*
-     * Only for all-to-alls whose blocks have holes but consist of runs of one length and distance: the places of the
-     * runs in the user's buffers. With them, kernels move the blocks without packing. NULL otherwise.
+     * By rank: the places of the runs of a block in the user's buffers. With them, kernels move blocks with holes
+     * without packing. Only for all-to-alls whose blocks consist of runs of one length and distance; NULL otherwise.
      */
     const mscclpp_dev_runs_t *send_runs;
     const mscclpp_dev_runs_t *recv_runs;
     uint64_t count; /* number of elements of one block, if all blocks have one size */
     /*
      * For collectives with varying sizes, by rank: the bytes of `in` that are sent to that rank, and the bytes of `out`
-     * that come from it. NULL if not used.
+     * that are received from that rank. NULL if not used.
      */
     const mscclpp_dev_block_t *send;
     const mscclpp_dev_block_t *recv;
@@ -86,22 +82,14 @@ typedef struct {
     bool is_size_known;     /* all ranks know `largest_block`, and it is equal on all of them */
     mscclpp_dtype_t dtype;  /* MSCCLPP_DTYPE_UINT8 for collectives that only move data, because they move bytes */
     mscclpp_op_t op;
-    int root;   /* rank in the communicator */
-    bool early; /* the host does not wait for the call yet, as in mscclpp_allreduce_args_t */
-    /*
-     * All calls of the team have equal arguments, as starts of a persistent request have: blocks are at the same places
-     * in each of them.
-     */
-    bool repeated;
-    /*
-     * For queued calls, as in mscclpp_allreduce_args_t: `mapped` has the buffers of all ranks that
-     * mscclpp_collective_map_buffers has mapped, or NULL. `may_wait` says that the ranks may wait for one another.
-     */
-    void *mapped;
-    bool may_wait;
+    int root;                /* rank in the communicator */
+    bool early;              /* the host does not wait for the call yet, as in mscclpp_allreduce_args_t */
+    bool repeated;           /* all calls of the team have equal arguments, as starts of a persistent request have */
+    void *mapped;            /* for queued calls: what mscclpp_collective_map_buffers has mapped, or NULL */
+    bool may_wait;           /* for queued calls: the ranks may wait for one another (mscclpp_allreduce_args_t) */
     uint64_t call;           /* number of this call on the communicator, from 1 */
-    uint64_t out_allocation; /* of `out`, as `reach` in mca/common/gpu/gpu.h takes it; 0: not known */
-    uint64_t in_allocation;  /* of `in` */
+    uint64_t out_allocation; /* allocation of `out`, as `reach` in mca/common/gpu/gpu.h takes it; 0: not known */
+    uint64_t in_allocation;  /* allocation of `in` */
 } mscclpp_coll_args_t;
 
 /* The algorithms of these collectives. */
@@ -129,16 +117,14 @@ typedef enum {
 const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo);
 
 /*
- * Returns the algorithm within a node that has this name, MSCCLPP_COLL_STAGE for "stage", or MSCCLPP_COLL_AUTO for any
+ * Returns the algorithm within a node that has this name, MSCCLPP_ALGO_STAGE for "stage", or MSCCLPP_ALGO_AUTO for any
  * other text.
  */
-#define MSCCLPP_COLL_AUTO (-1)
-#define MSCCLPP_COLL_STAGE (-2)
 int mscclpp_coll_algo_find(const char *name);
 
 /*
- * Returns the algorithm within a node or between nodes that has this name, MSCCLPP_COLL_STAGE for "stage", or
- * MSCCLPP_COLL_AUTO for any other text.
+ * Returns the algorithm within a node or between nodes that has this name, MSCCLPP_ALGO_STAGE for "stage", or
+ * MSCCLPP_ALGO_AUTO for any other text.
  */
 int mscclpp_coll_algo_find_any(const char *name);
 
@@ -165,7 +151,7 @@ typedef struct {
  *
  * An algorithm that the user forces comes first, then that of a matching rule, then that of the thresholds. Returns
  * MSCCLPP_ERR_NOT_SUPPORTED if the call has to be staged, for one of these reasons:
- * - The user wants it staged.
+ * - The user wants all calls of the collective staged.
  * - An early call would need a meeting that the hosts of several nodes cannot hold.
  * - The scratch is too small for tiles, and no other algorithm can serve the call.
  */
@@ -173,16 +159,16 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p);
 
 /*
- * Replaces the grid of a choice for packets on one node by one that copies a block of `own_bytes` bytes in good time.
- * The only function here for a value that may differ between ranks: the block is one that a rank has for itself.
+ * Replaces the grid of a choice for packets on one node by the grid for a block of `own_bytes` bytes, which this rank
+ * has for itself. This block, and so the grid, may differ between ranks.
  */
 void mscclpp_coll_widen_packets(const mscclpp_select_input_t *input, uint64_t own_bytes, mscclpp_coll_choice_t *choice);
 
 /*
- * Writes the times that the cost model predicts between nodes, as one line without a newline: of packets if `choice` is
- * nodes_packets or nodes_rounds, and of tiles otherwise. For an exchange in windows the line has no times, and says
- * only that. Truncates the line to `size` bytes. Returns false, with the line incomplete, if the call goes in tiles,
- * but not in windows, and only one algorithm with tiles can serve it: then there is nothing to compare.
+ * Writes the choice between nodes, and the times that the cost model predicts, as one line without a newline. These are
+ * the times of packets if `choice` is nodes_packets or nodes_rounds, and of tiles otherwise. An exchange in windows has
+ * no times. Truncates the line to `size` bytes. Returns false, with the line incomplete, if there is nothing to
+ * compare, because only the chosen algorithm with tiles can serve the call.
  */
 bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                           const mscclpp_coll_choice_t *choice, char *text, size_t size);

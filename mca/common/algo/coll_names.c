@@ -9,10 +9,18 @@ static const mscclpp_dev_pattern_t patterns[MSCCLPP_COLL_LAST] = {
 #undef PATTERN
 };
 
-static const char *const algo_names[MSCCLPP_COLL_BY_LAST] = {
-    [MSCCLPP_COLL_BY_PACKETS] = "packets", [MSCCLPP_COLL_BY_ZEROCOPY] = "zerocopy",
-    [MSCCLPP_COLL_BY_ENGINES] = "engines", [MSCCLPP_COLL_BY_SCRATCH] = "scratch",
+static const char *const algo_names[MSCCLPP_COLL_BY_END] = {
+    [MSCCLPP_COLL_BY_PACKETS] = "packets",
+    [MSCCLPP_COLL_BY_ZEROCOPY] = "zerocopy",
+    [MSCCLPP_COLL_BY_ENGINES] = "engines",
+    [MSCCLPP_COLL_BY_SCRATCH] = "scratch",
     [MSCCLPP_COLL_BY_PUTS] = "puts",
+    [MSCCLPP_COLL_BY_NODES] = "nodes",
+    [MSCCLPP_COLL_BY_NODES_PACKETS] = "nodes_packets",
+    [MSCCLPP_COLL_BY_NODES_ROUNDS] = "nodes_rounds",
+    [MSCCLPP_COLL_BY_NODES_RING] = "nodes_ring",
+    [MSCCLPP_COLL_BY_NODES_TREES] = "nodes_trees",
+    [MSCCLPP_COLL_BY_NODES_HALVING] = "nodes_halving",
 };
 
 mscclpp_dev_pattern_t mscclpp_coll_pattern(mscclpp_coll_t coll)
@@ -22,35 +30,28 @@ mscclpp_dev_pattern_t mscclpp_coll_pattern(mscclpp_coll_t coll)
 
 const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo)
 {
-    return algo == MSCCLPP_COLL_BY_NODES           ? "nodes"
-           : algo == MSCCLPP_COLL_BY_NODES_PACKETS ? "nodes_packets"
-           : algo == MSCCLPP_COLL_BY_NODES_ROUNDS  ? "nodes_rounds"
-           : algo == MSCCLPP_COLL_BY_NODES_RING    ? "nodes_ring"
-           : algo == MSCCLPP_COLL_BY_NODES_TREES   ? "nodes_trees"
-           : algo == MSCCLPP_COLL_BY_NODES_HALVING ? "nodes_halving"
-                                                   : algo_names[algo];
+    return algo_names[algo];
+}
+
+/* Returns the algorithm below `end` with this name, or what mscclpp_coll_algo_find returns for any other text. */
+static int find_below(const char *name, int end)
+{
+    int algo;
+
+    for (algo = 0; algo < end; ++algo) {
+        if (strcmp(name, algo_names[algo]) == 0) {
+            return algo;
+        }
+    }
+    return strcmp(name, "stage") == 0 ? MSCCLPP_ALGO_STAGE : MSCCLPP_ALGO_AUTO;
 }
 
 int mscclpp_coll_algo_find(const char *name)
 {
-    int i;
-
-    for (i = 0; i < MSCCLPP_COLL_BY_LAST; ++i) {
-        if (strcmp(name, algo_names[i]) == 0) {
-            return i;
-        }
-    }
-    return strcmp(name, "stage") == 0 ? MSCCLPP_COLL_STAGE : MSCCLPP_COLL_AUTO;
+    return find_below(name, MSCCLPP_COLL_BY_LAST);
 }
 
 int mscclpp_coll_algo_find_any(const char *name)
 {
-    int i;
-
-    for (i = MSCCLPP_COLL_BY_NODES; i < MSCCLPP_COLL_BY_END; ++i) {
-        if (strcmp(name, mscclpp_coll_algo_name((mscclpp_coll_algo_t)i)) == 0) {
-            return i;
-        }
-    }
-    return mscclpp_coll_algo_find(name);
+    return find_below(name, MSCCLPP_COLL_BY_END);
 }

@@ -10,12 +10,15 @@ _Static_assert(MSCCLPP_RULE_TRANSPORTS == MSCCLPP_COST_TRANSPORTS, "each transpo
 
 #define TRANSPORT "transport="
 
-/* The numbers of a line, in the order in which they are written: microseconds, and 10^9 bytes a second. */
+#define SEPARATORS " \t\r"
+
+/* The numbers of a line: microseconds, and 10^9 bytes per second. */
 static const struct {
     const char *key;
-    size_t offset;   /* of the field in mscclpp_rule_figures_t, bytes */
-    double unit;     /* what a number is multiplied by */
-    double min, max; /* the allowed numbers */
+    size_t offset; /* offset of the field in mscclpp_rule_figures_t, in bytes */
+    double unit;   /* the field is the number multiplied by this */
+    double min;    /* the smallest number that is allowed */
+    double max;    /* the largest number that is allowed */
 } numbers[] = {
     {"latency=", offsetof(mscclpp_rule_figures_t, latency), 1e-6, 0, 1e6},
     {"overhead=", offsetof(mscclpp_rule_figures_t, overhead), 1e-6, 0, 1e6},
@@ -25,9 +28,9 @@ static const struct {
 
 enum { NUMBER_COUNT = sizeof(numbers) / sizeof(numbers[0]) };
 
-/*
- * Fills in a fault; texts that are too long are cut off. Always returns false, so that callers can return its result.
- */
+static const char syntax[] = "transport=NAME latency=US overhead=US gap=US bandwidth=GB/S, each once";
+
+/* Fills in a fault, and cuts off texts that are too long. Always returns false, so that callers can return it. */
 static bool refuse(mscclpp_figures_fault_t *fault, const char *subject, const char *value, const char *allowed)
 {
     (void)snprintf(fault->subject, sizeof(fault->subject), "%s", subject);
@@ -36,14 +39,14 @@ static bool refuse(mscclpp_figures_fault_t *fault, const char *subject, const ch
     return false;
 }
 
-bool mscclpp_figures_begin(const char *text)
+bool mscclpp_figures_is_line(const char *text)
 {
-    return strncmp(text + strspn(text, " \t\r"), TRANSPORT, strlen(TRANSPORT)) == 0;
+    return strncmp(text + strspn(text, SEPARATORS), TRANSPORT, strlen(TRANSPORT)) == 0;
 }
 
 /*
- * Reads the number of figure `i` into *figures. Returns false, with the reason in *fault, if it is not allowed. "Not a
- * number" (nan) is refused by the range check as well.
+ * Reads the number of figure `i` into *figures. Returns false, with the reason in *fault, if the number is not allowed.
+ * The check of the range also refuses "not a number" (nan).
  */
 static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
 {
@@ -59,34 +62,47 @@ static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figure
     return true;
 }
 
+/*
+ * Reads one word of a line, a key with its number, into *figures, and marks the number as given. Returns false, with
+ * the reason in *fault, if the key is not known or is given twice, or if the number is not allowed.
+ */
+static bool parse_word(const char *word, bool is_given[NUMBER_COUNT], mscclpp_rule_figures_t *figures,
+                       mscclpp_figures_fault_t *fault)
+{
+    int i = 0;
+
+    while (i < NUMBER_COUNT && strncmp(word, numbers[i].key, strlen(numbers[i].key)) != 0) {
+        ++i;
+    }
+    if (i == NUMBER_COUNT || is_given[i]) {
+        return refuse(fault, "word", word, syntax);
+    }
+    is_given[i] = true;
+    return parse_number(i, word + strlen(numbers[i].key), figures, fault);
+}
+
+/* The first word begins with TRANSPORT, because mscclpp_figures_is_line has returned true. */
 bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
 {
-    static const char syntax[] = "transport=NAME latency=US overhead=US gap=US bandwidth=GB/S, each once";
     mscclpp_rule_figures_t parsed = {.is_given = 1};
     bool is_given[NUMBER_COUNT] = {false};
-    /* The first word begins with TRANSPORT, as the caller has asked mscclpp_figures_begin. */
-    char *remaining = NULL, *word = strtok_r(text, " \t\r", &remaining);
-    const int transport = mscclpp_cost_transport(word + strlen(TRANSPORT));
+    char *remaining = NULL, *word = strtok_r(text, SEPARATORS, &remaining);
+    const char *name = word + strlen(TRANSPORT);
+    const int transport = mscclpp_cost_find_transport(name);
     int i;
 
     if (transport < 0) {
-        return refuse(fault, "transport", word + strlen(TRANSPORT), "one of verbs|ucx|shm|cuda_ipc");
+        return refuse(fault, "transport", name, "one of verbs|ucx|shm|cuda_ipc");
     }
     if (figures[transport].is_given != 0) {
-        return refuse(fault, "transport", word + strlen(TRANSPORT), "one line of figures for each transport");
+        return refuse(fault, "transport", name, "one line of figures for each transport");
     }
-    for (word = strtok_r(NULL, " \t\r", &remaining); word != NULL; word = strtok_r(NULL, " \t\r", &remaining)) {
-        for (i = 0; i < NUMBER_COUNT && strncmp(word, numbers[i].key, strlen(numbers[i].key)) != 0; ++i) {
-        }
-        if (i == NUMBER_COUNT || is_given[i]) {
-            return refuse(fault, "word", word, syntax);
-        }
-        is_given[i] = true;
-        if (!parse_number(i, word + strlen(numbers[i].key), &parsed, fault)) {
+    for (word = strtok_r(NULL, SEPARATORS, &remaining); word != NULL; word = strtok_r(NULL, SEPARATORS, &remaining)) {
+        if (!parse_word(word, is_given, &parsed, fault)) {
             return false;
         }
     }
-    /* A line may give its numbers in any order, but has to give all of them. */
+    /* A line may give its numbers in any order, but must give all of them. */
     for (i = 0; i < NUMBER_COUNT; ++i) {
         if (!is_given[i]) {
             return refuse(fault, "a line without", numbers[i].key, syntax);

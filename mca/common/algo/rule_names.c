@@ -8,9 +8,8 @@
 #include "mca/common/algo/coll.h"
 
 /*
- * Returns true if a rule for this collective may name the algorithm. `spans` says that the rule is for several nodes.
- * Copy engines cannot reduce. Between nodes, tiles use a ring, halving or trees only for collectives whose blocks are
- * passed on from node to node.
+ * Does what mscclpp_rule_may_name does, for collectives other than all-reduce. Copy engines cannot combine blocks. A
+ * ring, halving and trees are only for collectives whose blocks are passed on from node to node.
  */
 static bool may_serve(mscclpp_coll_t coll, bool spans, int algorithm)
 {
@@ -40,9 +39,7 @@ const char *mscclpp_rule_name(mscclpp_coll_t coll, int64_t algorithm)
                                      : mscclpp_coll_algo_name((mscclpp_coll_algo_t)algorithm);
 }
 
-/*
- * Searches the names that a rule may use. Appends each of them to `allowed` on the way, so that `allowed` contains the
- * whole list, for a message, if no name matches. If the list is longer than `size`, it is truncated.
+/* Appends each name that does not match to `allowed`, which has the whole list if none matches. Cuts off a long list.
  */
 bool mscclpp_rule_find_name(mscclpp_coll_t coll, bool spans, const char *name, int64_t *algorithm_p, char *allowed,
                             size_t size)

@@ -7,6 +7,10 @@
 
 #include "mca/common/base/log.h"
 
+/* The constants of the hash FNV-1a for 64 bits. */
+#define FNV_OFFSET UINT64_C(0xcbf29ce484222325)
+#define FNV_PRIME UINT64_C(0x100000001b3)
+
 mscclpp_rules_t *mscclpp_rules_create(void)
 {
     mscclpp_rules_t *rules = calloc(1, sizeof(*rules));
@@ -28,7 +32,7 @@ void mscclpp_rules_destroy(mscclpp_rules_t *rules)
     free(rules);
 }
 
-/* Returns the rules for so many ranks, or NULL if there are none. `rules` may be NULL. */
+/* Returns the rules for this number of ranks, or NULL if there are none. `rules` may be NULL. */
 static const mscclpp_rule_sets_t *find_sets(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
 {
     const mscclpp_rule_sets_t *sets = rules != NULL ? rules->first : NULL;
@@ -39,8 +43,8 @@ static const mscclpp_rule_sets_t *find_sets(const mscclpp_rules_t *rules, uint32
     return sets;
 }
 
-/* The list is sorted by kind of device, then by number of ranks. The search stops at the place of a new entry. */
-mscclpp_rule_sets_t *mscclpp_rules_have_sets(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
+/* The search stops at the entry or, because the list is sorted, at the place where a new entry belongs. */
+mscclpp_rule_sets_t *mscclpp_rules_ensure_sets(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
 {
     mscclpp_rule_sets_t **link = &rules->first, *sets;
 
@@ -62,22 +66,24 @@ mscclpp_rule_sets_t *mscclpp_rules_have_sets(mscclpp_rules_t *rules, uint32_t nr
     return sets;
 }
 
-int64_t mscclpp_rule_by_plan(const char *name)
+int64_t mscclpp_rule_hash_plan(const char *name)
 {
-    uint64_t digest = UINT64_C(0xcbf29ce484222325); /* this and the factor below are those of FNV-1a for 64 bits */
+    uint64_t hash = FNV_OFFSET;
 
     for (; '\0' != *name; ++name) {
-        digest = (digest ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+        hash = (hash ^ (unsigned char)*name) * FNV_PRIME;
     }
-    return MSCCLPP_RULE_PLANS | (int64_t)((digest ^ digest >> 2) & (uint64_t)(MSCCLPP_RULE_PLANS - 1));
+    /* The two highest bits are lost, so they are mixed into the ones below. */
+    return MSCCLPP_RULE_PLANS | (int64_t)((hash ^ hash >> 2) & (uint64_t)(MSCCLPP_RULE_PLANS - 1));
 }
 
-bool mscclpp_rules_name_plan(mscclpp_rules_t *rules, const char *name)
+bool mscclpp_rules_add_plan(mscclpp_rules_t *rules, const char *name)
 {
-    int i;
+    int i = 0;
 
     /* Ends at the name, if it is known, or at the first free place. */
-    for (i = 0; i < MSCCLPP_RULE_PLANS_MAX && '\0' != rules->plan[i][0] && 0 != strcmp(rules->plan[i], name); ++i) {
+    while (i < MSCCLPP_RULE_PLANS_MAX && '\0' != rules->plan[i][0] && 0 != strcmp(rules->plan[i], name)) {
+        ++i;
     }
     if ('\0' == *name || strlen(name) >= MSCCLPP_RULE_PLAN_NAME_MAX || i == MSCCLPP_RULE_PLANS_MAX) {
         return false;
@@ -116,66 +122,70 @@ void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const 
     rules->figures[transport] = *figures;
 }
 
-/* Returns the number of nodes as rules hold it: 0 stands for one node. */
-static uint64_t nodes_in_rule(uint32_t nodes)
+/* Returns the field `nodes` of rules for this number of nodes: 0 stands for one node. */
+static uint64_t to_rule_nodes(uint32_t nodes)
 {
     return nodes > 1 ? nodes : 0;
 }
 
 /*
- * Puts the new rules first, and keeps the old rules for other numbers of nodes behind them. Builds the whole set in a
- * copy, so that the old rules are unchanged if there are too many.
+ * Puts the new rules first, and then the old rules for other numbers of nodes. Works on a copy, so that the old rules
+ * stay unchanged if there are too many.
  */
 bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, uint32_t nodes, bool on_twin,
                            const mscclpp_rule_set_t *set)
 {
     mscclpp_rule_set_t merged = *set;
-    mscclpp_rule_sets_t *sets = mscclpp_rules_have_sets(rules, nranks, on_twin);
-    const mscclpp_rule_set_t *old = sets != NULL ? &sets->allreduce : NULL;
+    mscclpp_rule_sets_t *sets = mscclpp_rules_ensure_sets(rules, nranks, on_twin);
     uint64_t i;
 
+    if (sets == NULL) {
+        return false;
+    }
     for (i = 0; i < merged.count; ++i) {
-        merged.rules[i].nodes = nodes_in_rule(nodes);
+        merged.rules[i].nodes = to_rule_nodes(nodes);
     }
     /* A call uses only rules for its own number of nodes, so rules for other numbers may follow. */
-    for (i = 0; old != NULL && i < old->count; ++i) {
-        if (old->rules[i].nodes != nodes_in_rule(nodes)) {
-            if (MSCCLPP_RULES_MAX == merged.count) {
-                return false;
-            }
-            merged.rules[merged.count++] = old->rules[i];
+    for (i = 0; i < sets->allreduce.count; ++i) {
+        if (sets->allreduce.rules[i].nodes == to_rule_nodes(nodes)) {
+            continue;
         }
+        if (MSCCLPP_RULES_MAX == merged.count) {
+            return false;
+        }
+        merged.rules[merged.count++] = sets->allreduce.rules[i];
     }
-    if (sets != NULL) {
-        sets->allreduce = merged;
-    }
-    return sets != NULL;
+    sets->allreduce = merged;
+    return true;
 }
 
 /* Works on a copy, as mscclpp_rules_replace does. */
 bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, uint32_t nodes,
                                 bool on_twin, const mscclpp_rule_set_t *set)
 {
-    mscclpp_rule_sets_t *sets = mscclpp_rules_have_sets(rules, nranks, on_twin);
-    mscclpp_coll_rule_set_t *old = sets != NULL ? &sets->colls : NULL, kept = {0};
+    mscclpp_rule_sets_t *sets = mscclpp_rules_ensure_sets(rules, nranks, on_twin);
+    mscclpp_coll_rule_set_t merged = {0};
     uint64_t i;
 
+    if (sets == NULL) {
+        return false;
+    }
     /* A call uses only rules for its own collective and number of nodes, so the other rules may come first. */
-    for (i = 0; old != NULL && i < old->count; ++i) {
-        if (old->rules[i].coll != (int64_t)coll || old->rules[i].nodes != nodes_in_rule(nodes)) {
-            kept.rules[kept.count++] = old->rules[i];
+    for (i = 0; i < sets->colls.count; ++i) {
+        if (sets->colls.rules[i].coll != (int64_t)coll || sets->colls.rules[i].nodes != to_rule_nodes(nodes)) {
+            merged.rules[merged.count++] = sets->colls.rules[i];
         }
     }
-    if (old == NULL || set->count > MSCCLPP_COLL_RULES_MAX - kept.count) {
+    if (set->count > MSCCLPP_COLL_RULES_MAX - merged.count) {
         return false;
     }
     for (i = 0; i < set->count; ++i) {
-        kept.rules[kept.count++] = (mscclpp_coll_rule_t){.bytes = set->rules[i].bytes,
-                                                         .coll = (int64_t)coll,
-                                                         .algorithm = set->rules[i].algorithm,
-                                                         .place = set->rules[i].place,
-                                                         .nodes = nodes_in_rule(nodes)};
+        merged.rules[merged.count++] = (mscclpp_coll_rule_t){.bytes = set->rules[i].bytes,
+                                                             .coll = (int64_t)coll,
+                                                             .algorithm = set->rules[i].algorithm,
+                                                             .place = set->rules[i].place,
+                                                             .nodes = to_rule_nodes(nodes)};
     }
-    *old = kept;
+    sets->colls = merged;
     return true;
 }

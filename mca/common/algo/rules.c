@@ -16,15 +16,15 @@
 #include "mca/common/base/file.h"
 #include "mca/common/base/log.h"
 
-/* No rule is longer. A longer line may be too large for memory, and means that this is no rules file: reading ends. */
+/* The maximum number of characters of a line. No rule is longer, so a file with a longer line is no rules file. */
 #define LINE_MAX_LENGTH 500
 
 /* The largest size that a rule may give, in bytes. */
 #define BYTES_MAX ((uint64_t)1 << 40)
 
 /*
- * The most ranks and nodes that a rule may be for. More ranks than a node can have need nodes=. Their number is that of
- * MSCCLPP_DEV_MAX_RANKS.
+ * The maximum numbers of ranks and nodes of a rule. A rule for more than MSCCLPP_DEV_MAX_RANKS ranks, which is the most
+ * that a node can have, needs nodes=.
  */
 #define RANKS_MAX 131072
 #define NODES_MAX 16384
@@ -39,7 +39,7 @@ typedef struct {
     int line;
 } source_t;
 
-/* The words of a rule. All up to KEY_ALGORITHM must be given; the others may be left out. */
+/* The keys of a rule. The keys up to KEY_ALGORITHM must be given; the others may be left out. */
 typedef enum {
     KEY_RANKS,
     KEY_DEVICE,
@@ -51,7 +51,7 @@ typedef enum {
     KEY_COUNT
 } rule_key_t;
 
-/* The keys, each with the sign between key and value. */
+/* The texts of the keys, each with the sign between key and value. */
 static const char *const keys[KEY_COUNT] = {
     "ranks=", "device=", "bytes<=", "algorithm=", "collective=", "in_place=", "nodes="};
 
@@ -66,8 +66,8 @@ typedef struct {
 } line_t;
 
 /*
- * Logs that the value of a word is not allowed, and what is. Shows a character that cannot be printed as "?", and at
- * most 63 characters. Always returns false, so that callers can return the result.
+ * Logs that the value of a word is not allowed, and which values are. Shows at most 63 characters of the value, and "?"
+ * for a character that cannot be printed. Always returns false, so that callers can return the result.
  */
 static bool refuse(const source_t *source, const char *subject, const char *value, const char *allowed)
 {
@@ -83,7 +83,7 @@ static bool refuse(const source_t *source, const char *subject, const char *valu
     return false;
 }
 
-/* Logs what is wrong with a line, and what is allowed. For a single value, `refuse` is used. Always returns false. */
+/* Logs the fault of a line as a whole, and what is allowed. Always returns false, so that callers can return it. */
 static bool refuse_line(const source_t *source, const char *fault, const char *allowed)
 {
     mscclpp_error("rules %s:%d: %s; use %s", source->path, source->line, fault, allowed);
@@ -91,40 +91,46 @@ static bool refuse_line(const source_t *source, const char *fault, const char *a
 }
 
 /*
- * Reads "plan:NAME" as the algorithm of a rule, and makes the name known to `rules`. Returns false, with nothing logged
- * or changed, if the text is something else. Otherwise returns true, and *accepted_p tells whether the name is
- * accepted. It is refused, which is logged, if it is empty or too long, or if the file already names the largest number
- * of plans.
+ * Reads a plan, "plan:NAME", as the algorithm of a rule, and adds the name to `rules`. Logs the fault and returns false
+ * if the name is empty or too long, or if the file already names the maximum number of plans.
  */
-static bool parse_plan(const source_t *source, const char *text, mscclpp_rules_t *rules, mscclpp_rule_t *rule,
-                       bool *accepted_p)
+static bool parse_plan(const source_t *source, const char *text, mscclpp_rules_t *rules, mscclpp_rule_t *rule)
 {
     const char *name = text + strlen(PLAN_PREFIX);
 
-    if (0 != strncmp(text, PLAN_PREFIX, strlen(PLAN_PREFIX))) {
-        return false;
+    if ('\0' == *name || strlen(name) >= MSCCLPP_RULE_PLAN_NAME_MAX) {
+        return refuse(source, "algorithm", text, "plan: and a plan's name of 1 to 127 characters");
     }
-    *accepted_p = '\0' != *name && strlen(name) < MSCCLPP_RULE_PLAN_NAME_MAX;
-    if (!*accepted_p) {
-        (void)refuse(source, "algorithm", text, "plan: and a plan's name of 1 to 127 characters");
-        return true;
+    if (!mscclpp_rules_add_plan(rules, name)) {
+        return refuse_line(source, "one more plan", "at most 256 plans");
     }
-    *accepted_p = mscclpp_rules_name_plan(rules, name);
-    if (!*accepted_p) {
-        (void)refuse_line(source, "one more plan", "at most 256 plans");
-        return true;
-    }
-    rule->algorithm = mscclpp_rule_by_plan(name);
+    rule->algorithm = mscclpp_rule_hash_plan(name);
     return true;
 }
 
-/* Returns the name of the plan that has the number `algorithm`; "?" if no rule of this file names it. */
+/*
+ * Reads the algorithm of a rule whose other words have been read, because they decide which names are allowed. A rule
+ * for any collective and any number of nodes may name a plan. Logs a name that is not allowed, and returns false.
+ */
+static bool parse_algorithm(const source_t *source, mscclpp_rules_t *rules, line_t *line)
+{
+    char allowed[256];
+
+    if (0 == strncmp(line->algorithm, PLAN_PREFIX, strlen(PLAN_PREFIX))) {
+        return parse_plan(source, line->algorithm, rules, &line->rule);
+    }
+    return mscclpp_rule_find_name(line->coll, line->rule.nodes != 0, line->algorithm, &line->rule.algorithm, allowed,
+                                  sizeof(allowed)) ||
+           refuse(source, "algorithm", line->algorithm, allowed);
+}
+
+/* Returns the name of the plan whose hash is `algorithm`, or "?" if no rule of this file names that plan. */
 static const char *find_plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
 {
     int i;
 
     for (i = 0; i < MSCCLPP_RULE_PLANS_MAX && '\0' != rules->plan[i][0]; ++i) {
-        if (mscclpp_rule_by_plan(rules->plan[i]) == algorithm) {
+        if (mscclpp_rule_hash_plan(rules->plan[i]) == algorithm) {
             return rules->plan[i];
         }
     }
@@ -132,7 +138,8 @@ static const char *find_plan_name(const mscclpp_rules_t *rules, int64_t algorith
 }
 
 /*
- * Reads the name of a collective into *coll_p. MSCCLPP_COLL_LAST: all-reduce. Logs any other text, and returns false.
+ * Reads the name of a collective into *coll_p; MSCCLPP_COLL_LAST stands for all-reduce. Logs any other text, and
+ * returns false.
  */
 static bool parse_collective(const source_t *source, const char *text, mscclpp_coll_t *coll_p)
 {
@@ -147,32 +154,58 @@ static bool parse_collective(const source_t *source, const char *text, mscclpp_c
     return coll < MSCCLPP_COLL_LAST || 0 == strcmp(text, "allreduce") || refuse(source, "collective", text, allowed);
 }
 
+/* Reads a number of ranks. Logs a value that is not allowed, and returns false. */
+static bool parse_ranks(const source_t *source, const char *text, uint32_t *nranks_p)
+{
+    int nranks;
+
+    if (!mscclpp_config_parse_int(text, &nranks) || nranks < 2 || nranks > RANKS_MAX) {
+        return refuse(source, "ranks", text, RANKS_ALLOWED);
+    }
+    *nranks_p = (uint32_t)nranks;
+    return true;
+}
+
+/* Reads a number of nodes; a rule has 0 for one node. Logs a value that is not allowed, and returns false. */
+static bool parse_nodes(const source_t *source, const char *text, uint64_t *nodes_p)
+{
+    char allowed[64];
+    int nodes;
+
+    if (!mscclpp_config_parse_int(text, &nodes) || nodes < 1 || nodes > NODES_MAX) {
+        (void)snprintf(allowed, sizeof(allowed), "a whole number from 1 to %d", NODES_MAX);
+        return refuse(source, "nodes", text, allowed);
+    }
+    *nodes_p = nodes > 1 ? (uint64_t)nodes : 0;
+    return true;
+}
+
+/* Reads the size of a rule. Logs a value that is not allowed, and returns false. */
+static bool parse_bytes(const source_t *source, const char *text, uint64_t *bytes_p)
+{
+    size_t bytes;
+
+    if (!mscclpp_config_parse_size(text, &bytes) || 0 == bytes || bytes > BYTES_MAX) {
+        return refuse(source, "bytes", text, "1 to 1024g, with a suffix k, m or g if wanted");
+    }
+    *bytes_p = bytes;
+    return true;
+}
+
 /*
  * Reads the value of one key of a rule. Logs a value that is not allowed, and returns false. Keeps the name of the
  * algorithm as text, because the names that are allowed depend on the collective, which may follow later in the line.
  */
 static bool parse_value(const source_t *source, rule_key_t key, const char *text, line_t *line)
 {
-    char allowed[64];
-    size_t bytes;
-    int nranks, nodes;
-
     switch (key) {
     case KEY_RANKS:
-        if (!mscclpp_config_parse_int(text, &nranks) || nranks < 2 || nranks > RANKS_MAX) {
-            return refuse(source, "ranks", text, RANKS_ALLOWED);
-        }
-        line->nranks = (uint32_t)nranks;
-        return true;
+        return parse_ranks(source, text, &line->nranks);
     case KEY_DEVICE:
         line->on_twin = 0 == strcmp(text, "host");
         return line->on_twin || 0 == strcmp(text, "cuda") || refuse(source, "device", text, "one of cuda|host");
     case KEY_BYTES:
-        if (!mscclpp_config_parse_size(text, &bytes) || 0 == bytes || bytes > BYTES_MAX) {
-            return refuse(source, "bytes", text, "1 to 1024g, with a suffix k, m or g if wanted");
-        }
-        line->rule.bytes = bytes;
-        return true;
+        return parse_bytes(source, text, &line->rule.bytes);
     case KEY_COLLECTIVE:
         return parse_collective(source, text, &line->coll);
     case KEY_PLACE:
@@ -180,14 +213,9 @@ static bool parse_value(const source_t *source, rule_key_t key, const char *text
         return MSCCLPP_RULE_IN_PLACE == line->rule.place || 0 == strcmp(text, "no") ||
                refuse(source, "in_place", text, "one of yes|no");
     case KEY_NODES:
-        if (!mscclpp_config_parse_int(text, &nodes) || nodes < 1 || nodes > NODES_MAX) {
-            (void)snprintf(allowed, sizeof(allowed), "a whole number from 1 to %d", NODES_MAX);
-            return refuse(source, "nodes", text, allowed);
-        }
-        line->rule.nodes = nodes > 1 ? (uint64_t)nodes : 0;
-        return true;
+        return parse_nodes(source, text, &line->rule.nodes);
     default:
-        line->algorithm = text; /* parsed when the whole line has been read */
+        line->algorithm = text;
         return true;
     }
 }
@@ -196,25 +224,23 @@ static bool parse_value(const source_t *source, rule_key_t key, const char *text
 static bool parse_word(const source_t *source, const char *word, line_t *line)
 {
     char fault[32];
-    int key;
+    int key = 0;
 
-    for (key = 0; key < KEY_COUNT; ++key) {
-        size_t length = strlen(keys[key]);
-        if (0 == strncmp(word, keys[key], length)) {
-            if (line->is_given[key]) {
-                (void)snprintf(fault, sizeof(fault), "%s is given twice", keys[key]);
-                return refuse_line(
-                    source, fault,
-                    "each of ranks=, device=, bytes<=, algorithm=, collective=, in_place= and nodes= once");
-            }
-            line->is_given[key] = true;
-            return parse_value(source, (rule_key_t)key, word + length, line);
-        }
+    while (key < KEY_COUNT && 0 != strncmp(word, keys[key], strlen(keys[key]))) {
+        ++key;
     }
-    return refuse(
-        source, "word", word,
-        "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME collective=NAME in_place=yes|no nodes=N, or # before "
-        "a comment");
+    if (KEY_COUNT == key) {
+        return refuse(source, "word", word,
+                      "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME collective=NAME in_place=yes|no nodes=N, or "
+                      "# before a comment");
+    }
+    if (line->is_given[key]) {
+        (void)snprintf(fault, sizeof(fault), "%s is given twice", keys[key]);
+        return refuse_line(source, fault,
+                           "each of ranks=, device=, bytes<=, algorithm=, collective=, in_place= and nodes= once");
+    }
+    line->is_given[key] = true;
+    return parse_value(source, (rule_key_t)key, word + strlen(keys[key]), line);
 }
 
 /*
@@ -227,33 +253,46 @@ static bool takes_all_calls_of(uint64_t bytes, uint64_t place, uint64_t nodes, c
 }
 
 /*
- * Adds the rule of a line for a collective other than all-reduce. Returns false, which is logged, if one earlier rule
- * takes all calls of this rule, if there are too many rules for these ranks, or if there is no memory.
+ * Logs that an earlier rule for up to `earlier_bytes` takes all calls of this line's rule. `earlier` is "a rule" or, if
+ * it is the last one, "the rule". Always returns false.
  */
-static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
+static bool refuse_useless(const source_t *source, const line_t *line, uint64_t earlier_bytes, const char *earlier)
 {
-    mscclpp_rule_sets_t *sets = mscclpp_rules_have_sets(rules, line->nranks, line->on_twin);
-    mscclpp_coll_rule_set_t *set = sets != NULL ? &sets->colls : NULL;
     char value[48], allowed[64];
+
+    (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
+    (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of %s before it", earlier_bytes, earlier);
+    return refuse(source, "bytes", value, allowed);
+}
+
+/* Logs that there are too many rules for the number of ranks of this line. Always returns false. */
+static bool refuse_one_more(const source_t *source, const line_t *line, const char *allowed)
+{
+    char fault[48];
+
+    (void)snprintf(fault, sizeof(fault), "one more rule for ranks=%u device=%s", line->nranks,
+                   line->on_twin ? "host" : "cuda");
+    return refuse_line(source, fault, allowed);
+}
+
+/*
+ * Adds the rule of a line for a collective other than all-reduce. Logs the fault and returns false if one earlier rule
+ * takes all calls of this rule, or if there are too many rules for this number of ranks.
+ */
+static bool add_coll(const source_t *source, const line_t *line, mscclpp_coll_rule_set_t *set)
+{
+    char allowed[64];
     uint64_t i;
 
-    for (i = 0; set != NULL && i < set->count; ++i) {
+    for (i = 0; i < set->count; ++i) {
         if (set->rules[i].coll == (int64_t)line->coll &&
             takes_all_calls_of(set->rules[i].bytes, set->rules[i].place, set->rules[i].nodes, &line->rule)) {
-            (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
-            (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of a rule before it",
-                           set->rules[i].bytes);
-            return refuse(source, "bytes", value, allowed);
+            return refuse_useless(source, line, set->rules[i].bytes, "a rule");
         }
     }
-    if (set == NULL) {
-        return false;
-    }
     if (MSCCLPP_COLL_RULES_MAX == set->count) {
-        (void)snprintf(value, sizeof(value), "one more rule for ranks=%u device=%s", line->nranks,
-                       line->on_twin ? "host" : "cuda");
         (void)snprintf(allowed, sizeof(allowed), "at most %d rules of all these collectives", MSCCLPP_COLL_RULES_MAX);
-        return refuse_line(source, value, allowed);
+        return refuse_one_more(source, line, allowed);
     }
     set->rules[set->count++] = (mscclpp_coll_rule_t){.bytes = line->rule.bytes,
                                                      .coll = (int64_t)line->coll,
@@ -264,36 +303,39 @@ static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t
 }
 
 /*
- * Adds the rule of a line for all-reduce. Returns false for the same reasons as add_coll. If several earlier rules take
- * all calls of this rule, the message names the last of them.
+ * Adds the rule of a line for all-reduce. Fails for the same reasons as add_coll. If several earlier rules take all
+ * calls of this rule, the message names the last of them.
  */
-static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
+static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_rule_set_t *set)
 {
-    mscclpp_rule_sets_t *sets = mscclpp_rules_have_sets(rules, line->nranks, line->on_twin);
-    mscclpp_rule_set_t *set = sets != NULL ? &sets->allreduce : NULL;
-    char value[48], allowed[64];
+    char allowed[64];
     uint64_t i;
 
-    for (i = set == NULL ? 0 : set->count; i > 0; --i) {
-        if (takes_all_calls_of(set->rules[i - 1].bytes, set->rules[i - 1].place, set->rules[i - 1].nodes,
-                               &line->rule)) {
-            (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
-            (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of %s before it",
-                           set->rules[i - 1].bytes, i == set->count ? "the rule" : "a rule");
-            return refuse(source, "bytes", value, allowed);
+    for (i = set->count; i > 0; --i) {
+        const mscclpp_rule_t *earlier = &set->rules[i - 1];
+
+        if (takes_all_calls_of(earlier->bytes, earlier->place, earlier->nodes, &line->rule)) {
+            return refuse_useless(source, line, earlier->bytes, i == set->count ? "the rule" : "a rule");
         }
     }
-    if (set == NULL) {
-        return false;
-    }
     if (MSCCLPP_RULES_MAX == set->count) {
-        (void)snprintf(value, sizeof(value), "one more rule for ranks=%u device=%s", line->nranks,
-                       line->on_twin ? "host" : "cuda");
         (void)snprintf(allowed, sizeof(allowed), "at most %d rules for each number of ranks", MSCCLPP_RULES_MAX);
-        return refuse_line(source, value, allowed);
+        return refuse_one_more(source, line, allowed);
     }
     set->rules[set->count++] = line->rule;
     return true;
+}
+
+/* Adds the rule of a line. Returns false, which is logged, if the rule is refused, or if there is no memory. */
+static bool add_rule(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
+{
+    mscclpp_rule_sets_t *sets = mscclpp_rules_ensure_sets(rules, line->nranks, line->on_twin);
+
+    if (sets == NULL) {
+        return false;
+    }
+    return line->coll != MSCCLPP_COLL_LAST ? add_coll(source, line, &sets->colls)
+                                           : add_allreduce(source, line, &sets->allreduce);
 }
 
 /* Returns true for a collective with a root. All-reduce (MSCCLPP_COLL_LAST) has none. */
@@ -312,68 +354,66 @@ static bool parse_figures(const source_t *source, char *text, mscclpp_rules_t *r
 }
 
 /*
+ * Checks whether the words of a rule go together, and whether none is missing. Logs a fault, and returns false. The
+ * algorithm is checked later, by parse_algorithm.
+ */
+static bool check_words(const source_t *source, const line_t *line)
+{
+    char text[32];
+    int key;
+
+    for (key = 0; key <= KEY_ALGORITHM; ++key) {
+        if (!line->is_given[key]) {
+            (void)snprintf(text, sizeof(text), "%s is missing", keys[key]);
+            return refuse_line(source, text, "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME");
+        }
+    }
+    if (line->is_given[KEY_PLACE] && is_rooted(line->coll)) {
+        return refuse_line(source, "in_place= is of a collective with a root, where it may differ between ranks",
+                           "it with other collectives");
+    }
+    if (line->nranks > (line->rule.nodes != 0 ? RANKS_MAX : MSCCLPP_DEV_MAX_RANKS)) {
+        (void)snprintf(text, sizeof(text), "%u", line->nranks);
+        return refuse(source, "ranks", text, RANKS_ALLOWED);
+    }
+    if (line->rule.nodes > line->nranks) {
+        (void)snprintf(text, sizeof(text), "%" PRIu64, line->rule.nodes);
+        return refuse(source, "nodes", text, "at most as many nodes as ranks");
+    }
+    return true;
+}
+
+/*
  * Adds the rule or the figures in one line of the file. A line may be empty or have only a comment. Logs a fault, and
  * returns false. Changes the text.
  */
 static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rules)
 {
+    static const char separators[] = " \t\r";
     line_t line;
     char *remaining = NULL, *word;
-    char fault[32], allowed[256];
-    bool has_words = false, is_accepted = true;
-    int key;
 
     memset(&line, 0, sizeof(line));
     line.coll = MSCCLPP_COLL_LAST;
     text[strcspn(text, "#\n")] = '\0';
-    if (mscclpp_figures_begin(text)) {
+    if (mscclpp_figures_is_line(text)) {
         return parse_figures(source, text, rules);
     }
-    for (word = strtok_r(text, " \t\r", &remaining); word != NULL; word = strtok_r(NULL, " \t\r", &remaining)) {
-        has_words = true;
+    word = strtok_r(text, separators, &remaining);
+    if (word == NULL) {
+        return true;
+    }
+    for (; word != NULL; word = strtok_r(NULL, separators, &remaining)) {
         if (!parse_word(source, word, &line)) {
             return false;
         }
     }
-    for (key = 0; has_words && key <= KEY_ALGORITHM; ++key) {
-        if (!line.is_given[key]) {
-            (void)snprintf(fault, sizeof(fault), "%s is missing", keys[key]);
-            return refuse_line(source, fault, "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME");
-        }
-    }
-    if (!has_words) {
-        return true;
-    }
-    if (line.is_given[KEY_PLACE] && is_rooted(line.coll)) {
-        return refuse_line(source, "in_place= is of a collective with a root, where it may differ between ranks",
-                           "it with other collectives");
-    }
-    if (line.nranks > (line.rule.nodes != 0 ? RANKS_MAX : MSCCLPP_DEV_MAX_RANKS)) {
-        (void)snprintf(fault, sizeof(fault), "%u", line.nranks);
-        return refuse(source, "ranks", fault, RANKS_ALLOWED);
-    }
-    if (line.rule.nodes > line.nranks) {
-        (void)snprintf(fault, sizeof(fault), "%" PRIu64, line.rule.nodes);
-        return refuse(source, "nodes", fault, "at most as many nodes as ranks");
-    }
-    /*
-     * Which algorithms are allowed depends on the other words, so the algorithm is parsed last. A rule for any
-     * collective and any number of nodes may name a plan.
-     */
-    if (parse_plan(source, line.algorithm, rules, &line.rule, &is_accepted)) {
-        return is_accepted &&
-               (line.coll != MSCCLPP_COLL_LAST ? add_coll(source, &line, rules) : add_allreduce(source, &line, rules));
-    }
-    if (!mscclpp_rule_find_name(line.coll, line.rule.nodes != 0, line.algorithm, &line.rule.algorithm, allowed,
-                                sizeof(allowed))) {
-        return refuse(source, "algorithm", line.algorithm, allowed);
-    }
-    return line.coll != MSCCLPP_COLL_LAST ? add_coll(source, &line, rules) : add_allreduce(source, &line, rules);
+    return check_words(source, &line) && parse_algorithm(source, rules, &line) && add_rule(source, &line, rules);
 }
 
 /*
- * Adds the rules in all lines of the file. Stops at the first fault, which is logged, and returns false. The caller
- * must check for a read error, which looks like the end of the file here.
+ * Adds the rules in all lines of the file. Logs the first fault, and returns false. A read error counts as the end of
+ * the file, so the caller must check for one (ferror).
  */
 static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
 {
@@ -394,7 +434,6 @@ static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
     return is_accepted;
 }
 
-/* To parse_file, a read error looks like the end of the file, so ferror is called after it. */
 mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
 {
     mscclpp_rules_t *rules = mscclpp_rules_create();
@@ -427,7 +466,7 @@ mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
     return MSCCLPP_OK;
 }
 
-/* Writes the end of a rule's line, which comes after its bytes. `coll` is MSCCLPP_COLL_LAST for all-reduce. */
+/* Writes the end of a rule's line, after its size. `coll` is MSCCLPP_COLL_LAST for all-reduce. */
 static void write_rule_end(const mscclpp_rules_t *rules, mscclpp_coll_t coll, const mscclpp_rule_t *rule, FILE *file)
 {
     const bool is_plan = rule->algorithm >= MSCCLPP_RULE_PLANS;
@@ -458,13 +497,13 @@ void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
             write_rule_end(rules, MSCCLPP_COLL_LAST, rule, file);
         }
         for (i = 0; i < sets->colls.count; ++i) {
-            const mscclpp_coll_rule_t *of_coll = &sets->colls.rules[i];
-            const mscclpp_coll_t coll = (mscclpp_coll_t)of_coll->coll;
+            const mscclpp_coll_rule_t *coll_rule = &sets->colls.rules[i];
+            const mscclpp_coll_t coll = (mscclpp_coll_t)coll_rule->coll;
             const mscclpp_rule_t rule = {
-                .algorithm = of_coll->algorithm, .place = of_coll->place, .nodes = of_coll->nodes};
+                .algorithm = coll_rule->algorithm, .place = coll_rule->place, .nodes = coll_rule->nodes};
 
             (void)fprintf(file, "collective=%s ranks=%u device=%s bytes<=%" PRIu64 " ", mscclpp_coll_name(coll),
-                          sets->nranks, sets->on_twin ? "host" : "cuda", of_coll->bytes);
+                          sets->nranks, sets->on_twin ? "host" : "cuda", coll_rule->bytes);
             write_rule_end(rules, coll, &rule, file);
         }
     }

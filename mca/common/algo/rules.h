@@ -9,18 +9,19 @@
  *     ranks=16 nodes=2 device=cuda bytes<=64k algorithm=plan:my_hierarchy
  *     ranks=512 nodes=64 device=cuda bytes<=1m algorithm=nodes_halving
  *
- * A rule without a collective is for all-reduce. Its `bytes` limit the message. For other collectives they limit the
- * largest block: what a rank has for one other rank, or the whole message of a broadcast, a reduction or a scan.
+ * A rule without a collective is for all-reduce, and `bytes` is the size of the largest message. For other collectives,
+ * `bytes` is the size of the largest block: the data of a rank for one other rank, or the whole message of a broadcast,
+ * a reduction or a scan.
  *
  * The rules of one collective, number of ranks and kind of device are tried in order. The first one that fits the call
- * is used. A rule fits if its size is at least the message's, and if the number of nodes and `in_place` are those of
- * the call. If no rule fits, the built-in thresholds decide. A rule that could never be used, because earlier ones take
- * all its calls, is an error. Rules for several nodes name the algorithms between nodes, or plans.
+ * is used. A rule fits if its size is not smaller than that of the call, and if the number of nodes and `in_place` are
+ * those of the call. If no rule fits, the built-in thresholds decide. Rules for several nodes name the algorithms
+ * between nodes, or plans. A rule is an error if an earlier one takes all its calls.
  *
  *     transport=ucx latency=2.8 overhead=0.4 gap=0.1 bandwidth=23.5
  *
- * The last line is no rule. It replaces the figures that the cost model uses for a transport between nodes: times in
- * microseconds, and a rate in 10^9 bytes a second.
+ * A line that begins with transport= is no rule. It replaces the figures that the cost model uses for a transport
+ * between nodes: times in microseconds, and a rate in 10^9 bytes per second.
  *
  * A plan is named by the name inside its file, not by the file's name (mca/common/plan/library.h). If no plan of that
  * name serves the call, the built-in thresholds decide.
@@ -71,39 +72,40 @@ const mscclpp_coll_rule_set_t *mscclpp_rules_find_coll(const mscclpp_rules_t *ru
 const mscclpp_rule_figures_t *mscclpp_rules_find_figures(const mscclpp_rules_t *rules);
 
 /*
- * Replaces the measured figures of a transport, or adds them. `transport` is a number that mscclpp_cost_transport has
- * returned; it must not be -1.
+ * Replaces the measured figures of a transport, or adds them. `transport` is a number that mscclpp_cost_find_transport
+ * has returned; it must not be -1.
  */
 void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const mscclpp_rule_figures_t *figures);
 
 /*
- * Returns the number of a plan's name in the field `algorithm` of a rule: a digest of the name, at least
- * MSCCLPP_RULE_PLANS. It is assumed that two plans in use do not have the same digest.
+ * Returns the number that stands for a plan in the field `algorithm` of a rule: a hash of the plan's name, at least
+ * MSCCLPP_RULE_PLANS. Two plans in use are assumed to have different hashes.
  */
-int64_t mscclpp_rule_by_plan(const char *name);
+int64_t mscclpp_rule_hash_plan(const char *name);
 
 /*
- * Replaces the all-reduce rules for `nranks` ranks on `nodes` nodes. On one node, `nranks` must be 2 to
- * MSCCLPP_DEV_MAX_RANKS. The sizes in `set` must ascend; its rules need not have the number of nodes. Rules for other
- * numbers of nodes are kept. Returns false, with no rule changed, if there would be too many rules, or if there is no
- * memory, which is logged.
+ * Replaces the all-reduce rules for `nranks` ranks on `nodes` nodes by the rules in `set`, whose sizes must ascend and
+ * whose fields `nodes` are ignored. On one node, `nranks` must be 2 to MSCCLPP_DEV_MAX_RANKS. Rules for other numbers
+ * of nodes are kept. Returns false, with no rule changed, if there would be too many rules, or if there is no memory,
+ * which is logged.
  */
 bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, uint32_t nodes, bool on_twin,
                            const mscclpp_rule_set_t *set);
 
 /*
- * Replaces the rules of another collective in the same way. Sizes are sizes of the largest block. Returns false, with
- * no rule changed, if there is no room beside the rules of the others, or no memory, which is logged.
+ * Replaces the rules of another collective in the same way. Sizes are those of the largest block. Returns false, with
+ * no rule changed, if there would be too many rules of all these collectives, or if there is no memory, which is
+ * logged.
  */
 bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, uint32_t nodes,
                                 bool on_twin, const mscclpp_rule_set_t *set);
 
 /*
- * Makes the name of a plan known, so that rules with its number in `algorithm` are written with the name. Returns true,
- * too, if the name is known already. Returns false, without a log line, if the name does not have 1 to 127 characters,
- * or if there are 256 other names already.
+ * Adds the name of a plan, so that rules with the plan's hash are written with this name. A name that was added before
+ * is not added again. Returns false, with nothing logged, if the name does not have 1 to 127 characters, or if there
+ * are 256 other names already.
  */
-bool mscclpp_rules_name_plan(mscclpp_rules_t *rules, const char *name);
+bool mscclpp_rules_add_plan(mscclpp_rules_t *rules, const char *name);
 
 /* Writes the rules as a file that mscclpp_rules_read can read. Write errors are kept in the file's state (ferror). */
 void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file);

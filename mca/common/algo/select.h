@@ -13,8 +13,8 @@
 /*
  * Chooses the algorithm and grid of an all-reduce. An algorithm that the user forces comes first, then that of the
  * rules file, then that of the built-in thresholds. Returns MSCCLPP_ERR_NOT_SUPPORTED in these cases: the user wants
- * all calls staged; an early call would need a meeting that the hosts of several nodes cannot hold; no algorithm fits
- * the scratch.
+ * all calls staged; an early call would need a meeting that the hosts of several nodes cannot hold; the scratch is too
+ * small for every algorithm that may serve the call.
  */
 mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p);
 
@@ -26,8 +26,9 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
                                       mscclpp_choice_t *choice_p);
 
 /*
- * Chooses, for ranks on several nodes, an algorithm that is also a barrier: no rank ends the call before all ranks have
- * begun it. It never uses packets. Returns MSCCLPP_ERR_NOT_SUPPORTED if the scratch or the slots are too small for it.
+ * Chooses an algorithm for ranks on several nodes that is also a barrier: no rank ends the call before all ranks have
+ * begun it. The algorithm never uses packets. Returns MSCCLPP_ERR_NOT_SUPPORTED, with *choice_p unchanged, if the
+ * scratch or the slots are too small for it.
  */
 mscclpp_status_t mscclpp_select_meeting(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p);
 

@@ -394,7 +394,7 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choi
 {
     mscclpp_status_t status;
 
-    if (!mscclpp_engine_plan(args->bytes, args->nranks, engine->protocol, &engine->plan)) {
+    if (!mscclpp_engine_make_plan(args->bytes, args->nranks, engine->protocol, &engine->plan)) {
         return MSCCLPP_ERR_DEVICE;
     }
     engine->args = args;

@@ -54,7 +54,7 @@ static mscclpp_status_t create_events(mscclpp_engine_t *engine)
 static mscclpp_status_t allocate(mscclpp_engine_t *engine)
 {
     const uint64_t slots = (uint64_t)(engine->group->size - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
-    const uint64_t chunk = mscclpp_engine_chunk_max((uint32_t)engine->group->size, engine->protocol);
+    const uint64_t chunk = mscclpp_engine_max_chunk((uint32_t)engine->group->size, engine->protocol);
     /*
      * Unless the user has set the size of chunks, the size is the same for any number of ranks, so that all teams can
      * share the memory.

@@ -73,7 +73,7 @@ static uint64_t shortest_slot_bytes(const mscclpp_fabric_t *fabric)
 static mscclpp_fabric_division_t divide(const mscclpp_fabric_t *fabric, uint64_t size, uint64_t share)
 {
     const uint64_t packet_slots = MSCCLPP_DEV_NODES_PACKET_SLOTS(fabric->nodes.count);
-    const uint64_t slot_size = mscclpp_tiles_slot_size((uint32_t)fabric->nodes.count, size - size / share);
+    const uint64_t slot_size = mscclpp_tiles_find_slot_size((uint32_t)fabric->nodes.count, size - size / share);
     const uint64_t units = size / share / packet_slots / MSCCLPP_DEV_PACKET_UNIT;
 
     mscclpp_fabric_division_t division = {.slot_size = slot_size, .packet_units = units == 0 ? 1 : units};

@@ -165,7 +165,7 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
     input->nodes = (uint32_t)fabric->nodes.count;
     input->shards = (uint32_t)fabric->nodes.shards;
     input->max_node_ranks = (uint32_t)fabric->nodes.largest_node;
-    input->nodes_in_order = fabric->nodes.in_order;
+    input->are_nodes_in_order = fabric->nodes.in_order;
     input->hosts_can_meet = fabric->group->ctrl != NULL;
     input->is_one_host = fabric->ops != NULL && fabric->ops->within_host;
     input->transport = fabric->ops != NULL ? fabric->ops->name : NULL;

@@ -53,7 +53,7 @@ static void fill_list(const mscclpp_fabric_t *fabric, mscclpp_schedule_kind_t ki
     kernel->parts = schedule.blocks;
     kernel->places = schedule.places;
     while (kernel->count < MSCCLPP_DEV_NODES_STEPS &&
-           mscclpp_schedule_step(&schedule, (uint32_t)fabric->nodes.node, kernel->count, &step)) {
+           mscclpp_schedule_find_step(&schedule, (uint32_t)fabric->nodes.node, kernel->count, &step)) {
         steps->step[kernel->count++] = (mscclpp_dev_step_t){.kind = (uint32_t)step.kind,
                                                             .peer = step.peer,
                                                             .slot = step.slot,

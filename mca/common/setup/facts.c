@@ -16,7 +16,7 @@ void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_con
     memset(protocol, 0, sizeof(*protocol));
     protocol->algorithm = mscclpp_algo_find(config->algorithm);
     if (strcmp(config->algorithm, "stage") == 0) {
-        protocol->algorithm = MSCCLPP_COLL_STAGE;
+        protocol->algorithm = MSCCLPP_ALGO_STAGE;
     }
 #define FILL_COLL(id_, name_, pattern_)                                                                                \
     protocol->coll_algorithm[MSCCLPP_COLL_##id_] = mscclpp_coll_algo_find_any(config->name_##_algorithm);

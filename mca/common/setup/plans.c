@@ -278,7 +278,7 @@ static mscclpp_status_t make_team_plans(mscclpp_team_t *team, const list_t *list
             return MSCCLPP_ERR_NO_MEMORY;
         }
         plan->file = file;
-        plan->rule = mscclpp_rule_by_plan(file->plan->name);
+        plan->rule = mscclpp_rule_hash_plan(file->plan->name);
         plan->refused = UINT64_MAX;
         plan->orders = list_of_0->entries[i].orders != 0;
         ++team->plan_count;

@@ -6,7 +6,7 @@
 
 bool mscclpp_coll_is_early(const mscclpp_coll_task_t *task)
 {
-    return task->args->early && task->team->protocol.coll_algorithm[task->args->coll] == MSCCLPP_COLL_AUTO;
+    return task->args->early && task->team->protocol.coll_algorithm[task->args->coll] == MSCCLPP_ALGO_AUTO;
 }
 
 /*

@@ -41,9 +41,9 @@ static mscclpp_status_t choose_with(mscclpp_coll_task_t *task, mscclpp_layout_t 
     mscclpp_select_input_t input;
 
     mscclpp_coll_describe_team(task->team, task->args->dtype, &input);
-    input.early = true;
-    input.queued = true;
-    input.replayed = true;
+    input.is_early = true;
+    input.is_queued = true;
+    input.may_be_replayed = true;
     input.is_size_unknown = has_unknown_size(task);
     input.may_use_engines = false;
     input.block_limit = task->team->runner.queue_blocks;

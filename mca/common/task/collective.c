@@ -56,7 +56,7 @@ void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtyp
     input->dtype = dtype;
     input->nranks = (uint32_t)team->group.size;
     input->on_twin = team->group.on_twin;
-    input->one_gpu = team->one_gpu;
+    input->is_one_gpu = team->one_gpu;
     input->may_use_engines = team->may_use_engines && dtype < MSCCLPP_DTYPE_SHORT_INT;
     input->block_limit = team->runner.block_limit;
     input->protocol = &team->protocol;
@@ -405,7 +405,7 @@ static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_
     mscclpp_coll_describe_team(task->team, task->args->dtype, input);
     input->in_place = task->args->passed_in_place;
     if (task->args->early) {
-        input->early = true;
+        input->is_early = true;
         input->block_limit = mscclpp_runner_early_blocks(&task->team->runner);
     }
 }

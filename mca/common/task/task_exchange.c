@@ -23,17 +23,17 @@ mscclpp_status_t mscclpp_task_choose(mscclpp_task_t *task, mscclpp_select_input_
     input->dtype = task->args->dtype;
     input->nranks = (uint32_t)team->group.size;
     input->on_twin = team->group.on_twin;
-    input->one_gpu = team->one_gpu;
+    input->is_one_gpu = team->one_gpu;
     /* Engines copy ranges of bytes, including padding, and the host must wait in the call for them. */
     input->may_use_engines =
         team->may_use_engines && task->app_stream == NULL && mscclpp_task_is_dense(task->args->dtype) &&
         (team->engine == NULL || team->engine->is_usable) && (!task->args->early || team->protocol.algorithm >= 0);
-    input->ll128 = team->ll128;
-    input->queued = task->app_stream != NULL;
-    input->early = task->args->early || team->runner.serves_queue;
-    input->replayed = team->runner.serves_queue;
-    input->exchanges = task->may_map && task->args->early;
-    input->mapped = task->may_map && !task->args->early;
+    input->has_ll128 = team->ll128;
+    input->is_queued = task->app_stream != NULL;
+    input->is_early = task->args->early || team->runner.serves_queue;
+    input->may_be_replayed = team->runner.serves_queue;
+    input->may_exchange = task->may_map && task->args->early;
+    input->has_mapped = task->may_map && !task->args->early;
     input->block_limit = team->runner.serves_queue ? team->runner.queue_blocks
                          : task->args->early       ? mscclpp_runner_early_blocks(&team->runner)
                                                    : team->runner.block_limit;

@@ -67,8 +67,8 @@ static bool is_for_parameters(const mscclpp_protocol_t *protocol, mscclpp_coll_t
     const bool has_sizes =
         (protocol->oneshot_max | protocol->twophase_max | protocol->put_max | protocol->engine_min) != 0;
 
-    return (is_allreduce && has_sizes) || protocol->algorithm == MSCCLPP_COLL_STAGE ||
-           (is_allreduce ? protocol->algorithm : protocol->coll_algorithm[coll]) != MSCCLPP_COLL_AUTO;
+    return (is_allreduce && has_sizes) || protocol->algorithm == MSCCLPP_ALGO_STAGE ||
+           (is_allreduce ? protocol->algorithm : protocol->coll_algorithm[coll]) != MSCCLPP_ALGO_AUTO;
 }
 
 /*

@@ -97,7 +97,7 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
         mscclpp_info("%s: no queued operations: ranks take turns on a GPU", team->group.oob.label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    if (team->protocol.algorithm < -1) {
+    if (team->protocol.algorithm == MSCCLPP_ALGO_STAGE) {
         mscclpp_info("%s: no queued operations: coll_mscclpp_algorithm is stage", team->group.oob.label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }

@@ -1,6 +1,7 @@
-/* Host side of the all-reduce by copy engines: when it can serve. */
+/* Host side of the all-reduce by copy engines: which calls they can serve, and the grid of the kernel that reduces. */
 #include "device/types/reduce.h"
 #include "mca/common/algo/shape/engine_plan.h"
+#include "mca/common/base/numbers.h"
 
 /*
  * The most blocks of the kernel that reduces. Reducing a chunk takes a fraction of the time of its transfers, so few
@@ -15,16 +16,15 @@
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     mscclpp_engine_plan_t plan;
-    uint64_t chunk_bytes;
 
     if (!input->may_use_engines || input->nranks < 2 ||
-        !mscclpp_engine_plan(input->bytes, input->nranks, input->protocol, &plan)) {
+        !mscclpp_engine_make_plan(input->bytes, input->nranks, input->protocol, &plan)) {
         return false;
     }
-    chunk_bytes = plan.chunk < plan.shard ? plan.chunk : plan.shard;
     choice->epochs = 0;
     choice->kernel = MSCCLPP_KERNEL_REDUCE_CHUNK;
-    return mscclpp_algo_grid(input, chunk_bytes / MSCCLPP_DEV_UNIT, MAX_BLOCKS, 0, false, choice);
+    return mscclpp_algo_choose_grid(input, mscclpp_min(plan.chunk, plan.shard) / MSCCLPP_DEV_UNIT, MAX_BLOCKS,
+                                    MSCCLPP_ANY_CAPACITY, MSCCLPP_LARGE_BLOCKS, choice);
 }
 
 const mscclpp_algo_t mscclpp_algo_allreduce_engines = {

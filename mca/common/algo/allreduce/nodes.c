@@ -5,7 +5,7 @@
 #include "mca/common/algo/shape/tiles.h"
 
 /*
- * Chooses the grid and the kernel for tiles of the bulk area. Returns false if the call is not between nodes, if no
+ * Chooses the kernel and its grid for tiles in the bulk area. Returns false if the call is not between nodes, if no
  * rank has a shard, if a slot cannot hold one unit, or if the scratch has no room for tiles.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
@@ -15,7 +15,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     }
     choice->epochs = 0;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_NODES;
-    return mscclpp_tiles_grid_of_allreduce(input, choice);
+    return mscclpp_tiles_choose_allreduce_grid(input, choice);
 }
 
 const mscclpp_algo_t mscclpp_algo_allreduce_nodes = {
@@ -34,28 +34,35 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split = {
 };
 
 /*
- * Shapes a call as `shape` does, but returns false for 16-bit floats. In a ring, halving or trees, each node rounds
- * what it passes on to the type of the elements. For 16-bit floats, which are combined in float32, that would be one
- * rounding for every node, or for every step. The other patterns round only the partial result of each node and the
- * final result.
+ * Shapes a call as `shape` does, but returns false for 16-bit floats. In a ring, halving or trees, each node rounds the
+ * partial result that it passes on to the type of the elements. So 16-bit floats, which are combined in float32, would
+ * lose precision at every node. The other patterns round only the partial result of each node and the final result.
  */
 static bool shape_unless_16_bit_float(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     return !MSCCLPP_DTYPE_IS_16_BIT_FLOAT(input->dtype) && shape(input, choice);
 }
 
-/* Shapes a call that goes by halving. The slots of a set together must hold one unit for each place of the schedule. */
+/*
+ * Shapes a call by halving. Returns false as shape_unless_16_bit_float does, and if the slots have no room for one unit
+ * in each place of the schedule.
+ */
 static bool shape_halving(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     mscclpp_schedule_t schedule;
 
-    return mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_HALVING, MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0,
-                                 0) &&
-           shape_unless_16_bit_float(input, choice) &&
+    if (!mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_HALVING, MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0,
+                               0)) {
+        return false;
+    }
+    return shape_unless_16_bit_float(input, choice) &&
            MSCCLPP_DEV_NODES_STEPS_ROOM(input->nodes, input->slot_size, schedule.blocks, schedule.places) > 0;
 }
 
-/* Shapes a call that goes over trees. A place in the sets must hold a unit. */
+/*
+ * Shapes a call over trees. Returns false as shape_unless_16_bit_float does, and if a place in the slots has no room
+ * for a unit.
+ */
 static bool shape_trees(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     return shape_unless_16_bit_float(input, choice) && MSCCLPP_DEV_NODES_TREES_ROOM(input->nodes, input->slot_size) > 0;

@@ -3,44 +3,44 @@
 #include "mca/common/algo/algo.h"
 #include "mca/common/algo/allreduce/between.h"
 #include "mca/common/algo/schedule/schedule.h"
+#include "mca/common/base/numbers.h"
 
 /*
- * Units of a shard for each block of the grid. Each block sends a trigger and a message to each other node, so a grid
- * has few blocks.
+ * The number of units of a shard for which the grid gets one block. Each block sends a trigger and a message to each
+ * other node, so a grid has few blocks.
  */
 #define BLOCK_UNITS 2048u
 
 /*
  * Chooses the grid for packets between nodes. A shard that is larger than a slot of `slot_units` units takes several
- * epochs. Returns false if the call is not between nodes or no rank has a shard. Returns false, too, if a slot or the
- * packet area holds fewer units than the smallest block has threads: a warp on the GPU, one thread on the twin.
+ * epochs. Returns false in these cases: the call is not between nodes; no rank has a shard; a slot or the packet area
+ * holds fewer units than the smallest block has threads (a warp on the GPU, one thread on the twin).
  */
 static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot_units, mscclpp_choice_t *choice)
 {
     const uint32_t limit = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
-    const uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    const uint64_t units = mscclpp_divide_up(input->bytes, MSCCLPP_DEV_UNIT);
     uint64_t shard_units, capacity, epoch_units, max_blocks;
 
     if (input->nodes < 2 || input->shards == 0 || input->max_node_ranks == 0 || slot_units == 0) {
         return false;
     }
-    shard_units = (units + input->shards - 1) / input->shards;
+    shard_units = mscclpp_divide_up(units, input->shards);
     capacity = MSCCLPP_DEV_NODES_CAPACITY(input->layout->packet_half, input->max_node_ranks, slot_units);
-    if (capacity == 0 || !mscclpp_algo_grid(input, shard_units, limit, capacity, false, choice)) {
+    if (!mscclpp_algo_choose_grid(input, shard_units, limit, capacity, MSCCLPP_LARGE_BLOCKS, choice)) {
         return false;
     }
-    max_blocks = input->on_twin ? limit : (shard_units + BLOCK_UNITS - 1) / BLOCK_UNITS;
-    max_blocks = max_blocks > limit ? limit : max_blocks;
-    choice->nblocks = choice->nblocks > max_blocks ? (uint32_t)max_blocks : choice->nblocks;
+    max_blocks = input->on_twin ? limit : mscclpp_min(mscclpp_divide_up(shard_units, BLOCK_UNITS), limit);
+    choice->nblocks = (uint32_t)mscclpp_min(choice->nblocks, max_blocks);
     epoch_units = MSCCLPP_DEV_PACKET_CHUNK(shard_units, capacity, (uint64_t)choice->nblocks * choice->nthreads);
-    choice->epochs = (shard_units + epoch_units - 1) / epoch_units;
+    choice->epochs = mscclpp_divide_up(shard_units, epoch_units);
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS;
     return true;
 }
 
 /*
- * Shapes a call in which nodes exchange packets directly. Each node sends its packets to all others at once, which the
- * parameter nodes_fanout may forbid.
+ * Shapes a call in which each node sends its packets to all others at once. Returns false if the parameter nodes_fanout
+ * forbids that, and as shape_slots does.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
@@ -58,21 +58,23 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets = {
 };
 
 /*
- * Shapes a call by recursive doubling, but returns false for 16-bit floats. Each round of doubling rounds its partial
- * results to the type of the elements. 16-bit floats would be rounded once per round, whereas nodes_packets rounds only
- * the partial result of each node and the final result.
+ * Shapes a call by recursive doubling. Returns false for 16-bit floats, which lose precision in each round: the nodes
+ * round partial results to the type of the elements before they send them. nodes_packets rounds only the partial result
+ * of each node and the final result. Also returns false as shape_slots does.
  */
 static bool shape_doubling(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     mscclpp_schedule_t schedule;
+    uint64_t slot_units;
 
-    return !MSCCLPP_DTYPE_IS_16_BIT_FLOAT(input->dtype) &&
-           mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_DOUBLING, MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0,
-                                 0) &&
-           shape_slots(input,
-                       MSCCLPP_DEV_NODES_PACKET_UNITS(MSCCLPP_DEV_NODES_DOUBLING, input->nodes, input->packet_units,
-                                                      schedule.slots),
-                       choice);
+    if (MSCCLPP_DTYPE_IS_16_BIT_FLOAT(input->dtype) ||
+        !mscclpp_schedule_init(&schedule, MSCCLPP_SCHEDULE_DOUBLING, MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0,
+                               0)) {
+        return false;
+    }
+    slot_units =
+        MSCCLPP_DEV_NODES_PACKET_UNITS(MSCCLPP_DEV_NODES_DOUBLING, input->nodes, input->packet_units, schedule.slots);
+    return shape_slots(input, slot_units, choice);
 }
 
 const mscclpp_algo_t mscclpp_algo_allreduce_nodes_doubling = {

@@ -7,21 +7,16 @@
 
 #include "mca/common/algo/algo.h"
 
-/*
- * One row of a table; sizes are in bytes. oneshot_max, twophase_max and put_max are the largest messages for the two
- * packet algorithms and for one-shot puts; engine_min is the smallest message for copy engines. If links deliver lines
- * of 128 bytes whole, two-phase packets are LL128 from lines_min on, and lines_max replaces twophase_max. mapped_min is
- * the smallest message of a queued call for whose kernel mapped buffers pay off.
- */
+/* One row of a table. All sizes are those of messages, in bytes. */
 typedef struct {
-    uint32_t ranks; /* the row is for at most this number of ranks */
-    uint64_t oneshot_max;
-    uint64_t twophase_max;
-    uint64_t put_max;
-    uint64_t engine_min;
-    uint64_t lines_min;
-    uint64_t lines_max;
-    uint64_t mapped_min;
+    uint32_t ranks;        /* the row is for at most this number of ranks */
+    uint64_t oneshot_max;  /* the largest message for one-shot packets */
+    uint64_t twophase_max; /* the largest message for two-phase packets; with LL128, `lines_max` replaces it */
+    uint64_t put_max;      /* the largest message for one-shot puts */
+    uint64_t engine_min;   /* the smallest message for copy engines */
+    uint64_t lines_min;    /* the smallest message for LL128, where links deliver lines of 128 bytes as a whole */
+    uint64_t lines_max;    /* the largest message for LL128 */
+    uint64_t mapped_min;   /* the smallest message of a queued call that gains from mapped buffers */
 } mscclpp_thresholds_t;
 
 /*
@@ -30,36 +25,33 @@ typedef struct {
  */
 const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t *input);
 
-/* Returns true if the two-phase packets of this call are in the format LL128. */
-bool mscclpp_select_ll128(const mscclpp_select_input_t *input);
+/* Returns true if two-phase packets of this call have the format LL128. */
+bool mscclpp_uses_ll128(const mscclpp_select_input_t *input);
 
-/* Returns true if the kernel of a queued call should use the buffers of all ranks, which are mapped. */
-bool mscclpp_worth_mapping(const mscclpp_select_input_t *input);
+/* Returns true if the kernel of a queued call should use mapped buffers. The caller knows whether they are mapped. */
+bool mscclpp_prefers_mapping(const mscclpp_select_input_t *input);
 
-/*
- * The following functions answer questions about an all-reduce between nodes. If a parameter answers a question, that
- * answer is returned.
- */
+/* The following functions are for an all-reduce between nodes. A parameter for the same choice overrides them. */
 
 /* Returns true if the message is small enough for packets. */
-bool mscclpp_worth_packets(const mscclpp_select_input_t *input);
+bool mscclpp_prefers_packets(const mscclpp_select_input_t *input);
 
 /*
- * Returns true if packets to one partner after another are faster than packets to all other nodes at once, or if
- * nodes_fanout forbids the latter.
+ * Returns true if packets should go to one partner after another: because that is faster than to all other nodes at
+ * once, or because nodes_fanout forbids the latter.
  */
-bool mscclpp_worth_doubling(const mscclpp_select_input_t *input);
+bool mscclpp_prefers_doubling(const mscclpp_select_input_t *input);
 
 /* Returns true if the cost model prefers trees to every other pattern without packets. */
-bool mscclpp_worth_trees(const mscclpp_select_input_t *input);
+bool mscclpp_prefers_trees(const mscclpp_select_input_t *input);
 
 /* Returns true if the cost model prefers halving to every other pattern without packets. */
-bool mscclpp_worth_halving(const mscclpp_select_input_t *input);
+bool mscclpp_prefers_halving(const mscclpp_select_input_t *input);
 
-/* Returns true if the message is large enough for a ring. */
-bool mscclpp_worth_ring(const mscclpp_select_input_t *input);
+/* Returns true if a ring of the nodes should serve the call, because it is faster than splitting and than DIRECT. */
+bool mscclpp_prefers_ring(const mscclpp_select_input_t *input);
 
-/* Returns true if the message is large enough that each node should combine only a part of it. */
-bool mscclpp_worth_splitting(const mscclpp_select_input_t *input);
+/* Returns true if each node should combine only a part of the message, because that is faster than DIRECT. */
+bool mscclpp_prefers_splitting(const mscclpp_select_input_t *input);
 
 #endif

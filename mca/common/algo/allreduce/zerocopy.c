@@ -1,48 +1,43 @@
 /* Host side of the zero-copy all-reduce (device/kern/allreduce/allreduce_zerocopy.h). */
 #include "mca/common/algo/algo.h"
+#include "mca/common/base/numbers.h"
 
 /* Enough to fill the links, and few enough that kernels of several communicators fit on a GPU at once. */
 #define MAX_BLOCKS 64u
 
-/* Up to this many bytes, a kernel with only as many blocks as a lingering one loses less time than a launch costs. */
+/*
+ * The largest message, in bytes, that a lingering kernel serves. Its few blocks lose more time with a larger message
+ * than a launch costs or, between ranks on one GPU, than the barrier of more blocks costs.
+ */
 #define LINGER_MAX (16u << 20)
+#define ONE_GPU_LINGER_MAX (2u << 20)
 
 /*
- * From this many bytes on, the split variant is faster. On the twin the size is small, so that tests reach both
- * variants.
+ * The smallest message, in bytes, for which the split variant is faster. On the twin the size is small, so that tests
+ * reach both variants.
  */
 #define SPLIT_MIN (64u << 20)
 #define TWIN_SPLIT_MIN (256u << 10)
 
-/* Within one GPU, above this many bytes, more blocks gain more time than their barrier costs. */
-#define ONE_GPU_FEW_MAX (2u << 20)
-
-/* Returns true if a lingering kernel may serve the call, so that it should get no more blocks than that kernel has. */
+/* Returns true if a lingering kernel may serve the call. Its grid then has no more blocks than such a kernel. */
 static bool may_linger(const mscclpp_select_input_t *input)
 {
-    return input->bytes <= LINGER_MAX && input->bytes <= input->protocol->linger_max && !input->queued;
+    const uint64_t max_bytes = input->is_one_gpu ? ONE_GPU_LINGER_MAX : LINGER_MAX;
+
+    return input->bytes <= max_bytes && input->bytes <= input->protocol->linger_max && !input->is_queued;
 }
 
-/*
- * Returns the most blocks that the grid of this call may have. A call that a lingering kernel may serve gets no more
- * blocks than that kernel has.
- */
-static uint32_t max_blocks(const mscclpp_select_input_t *input)
-{
-    return may_linger(input) && (!input->one_gpu || input->bytes <= ONE_GPU_FEW_MAX) ? input->protocol->linger_blocks
-                                                                                     : MAX_BLOCKS;
-}
-
-/* Chooses the grid. The algorithm needs no scratch, so it serves any message size and number of ranks. */
+/* Chooses the kernel and its grid. Never fails: the algorithm needs no scratch, so any message is served. */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
-    uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    const uint64_t shard_units = mscclpp_divide_up(mscclpp_divide_up(input->bytes, MSCCLPP_DEV_UNIT), input->nranks);
+    const uint64_t split_min = input->on_twin ? TWIN_SPLIT_MIN : SPLIT_MIN;
+    const uint32_t max_blocks = may_linger(input) ? input->protocol->linger_blocks : MAX_BLOCKS;
 
     choice->epochs = 0;
-    choice->kernel = input->bytes >= (input->on_twin ? TWIN_SPLIT_MIN : SPLIT_MIN)
-                         ? MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT
-                         : MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY;
-    return mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks, max_blocks(input), 0, false, choice);
+    choice->kernel =
+        input->bytes >= split_min ? MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT : MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY;
+    return mscclpp_algo_choose_grid(input, shard_units, max_blocks, MSCCLPP_ANY_CAPACITY, MSCCLPP_LARGE_BLOCKS, choice);
 }
 
 const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy = {

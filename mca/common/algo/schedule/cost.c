@@ -7,19 +7,19 @@
 #define US 1e-6 /* seconds */
 #define GB 1e9  /* bytes */
 
-/* From this many nodes on, more than two nodes may send to one at a time. */
-#define CROSSING_NODES 4u
+/* The minimum number of nodes of which more than two may send to one at a time. */
+#define CROSSING_NODES_MIN 4u
 
-/* For how many rounds of their tiles lanes are in step with one another. */
+/* The number of tiles of each lane during which the lanes are in step with one another. */
 #define STEP_ROUNDS 2.0
 
-/* Bytes of a tile, for all transports. */
+/* The size of a tile in bytes, for all transports. */
 #define TILE (4.0 * 1024 * 1024)
 
 /*
  * Figures of transports: networks of 400 Gbit/s for verbs and of 200 Gbit/s for ucx, and the memory of one host for
- * shm. They were not measured here. A rank's processor spends on a message one trigger of the FIFO, read over PCIe, and
- * one post.
+ * shm. They are assumed, not measured. For each message, a rank's processor reads one trigger of the FIFO over PCIe,
+ * and posts one work request.
  */
 static const struct {
     const char *transport;
@@ -32,7 +32,7 @@ static const struct {
     {"cuda_ipc", {3 * US, 0.5 * US, 0.1 * US, 400 * GB, 1 * US, 400 * GB, 1000 * GB, TILE, 4, 0.02, 0}},
 };
 
-int mscclpp_cost_transport(const char *name)
+int mscclpp_cost_find_transport(const char *name)
 {
     int i;
 
@@ -49,14 +49,14 @@ const char *mscclpp_cost_transport_name(int transport)
     return builtin[transport].transport;
 }
 
-const mscclpp_cost_figures_t *mscclpp_cost_builtin(const char *transport)
+const mscclpp_cost_figures_t *mscclpp_cost_find_builtin(const char *transport)
 {
-    const int i = mscclpp_cost_transport(transport);
+    const int i = mscclpp_cost_find_transport(transport);
 
     return i >= 0 ? &builtin[i].figures : NULL;
 }
 
-double mscclpp_cost_rate(const mscclpp_cost_figures_t *figures, uint32_t ranks)
+double mscclpp_cost_find_rate(const mscclpp_cost_figures_t *figures, uint32_t ranks)
 {
     const uint32_t rails = figures->rails == 0 || figures->rails > ranks ? ranks : figures->rails;
     const uint32_t ranks_per_rail = (ranks + rails - 1) / rails;
@@ -65,26 +65,26 @@ double mscclpp_cost_rate(const mscclpp_cost_figures_t *figures, uint32_t ranks)
 }
 
 /*
- * An all-reduce, a reduce and a broadcast cut the message into shards, one for each rank of a node, so their `block` is
- * one shard. The other patterns start from the block of one rank. Fields that a pattern does not set are 0.
+ * An all-reduce, a reduce and a broadcast divide the message into shards, one for each rank of a node, so their `block`
+ * is one shard. The other patterns start from the block of one rank. Fields that a pattern does not set are 0.
  */
-mscclpp_cost_load_t mscclpp_cost_load(int pattern, uint32_t nodes, uint32_t ranks, uint64_t bytes, bool at_root)
+mscclpp_cost_load_t mscclpp_cost_find_load(int pattern, uint32_t nodes, uint32_t ranks, uint64_t bytes, bool at_root)
 {
     const double size = (double)bytes, other_ranks = ranks - 1, other_nodes = nodes - 1;
     mscclpp_cost_load_t load = {.block = size};
 
     switch (pattern) {
     case MSCCLPP_SCHEDULE_ALLREDUCE:
-        load.block = (double)(mscclpp_schedule_part(bytes, ranks, 0, 1));
+        load.block = (double)(mscclpp_schedule_part_bytes(bytes, ranks, 0, 1));
         load.sent_before = load.sent_after = other_ranks * load.block;
         return load;
     case MSCCLPP_DEV_REDUCE:
-        load.block = (double)(mscclpp_schedule_part(bytes, ranks, 0, 1));
+        load.block = (double)(mscclpp_schedule_part_bytes(bytes, ranks, 0, 1));
         load.sent_before = other_ranks * load.block;
         load.sent_after = at_root ? other_ranks / ranks * load.block : 0; /* each owner sends the root its shard */
         return load;
     case MSCCLPP_DEV_BCAST:
-        load.block = (double)(mscclpp_schedule_part(bytes, ranks, 0, 1));
+        load.block = (double)(mscclpp_schedule_part_bytes(bytes, ranks, 0, 1));
         load.sent_before = at_root ? other_ranks * load.block : 0;
         load.sent_per_byte = other_ranks;
         return load;
@@ -110,179 +110,275 @@ mscclpp_cost_load_t mscclpp_cost_load(int pattern, uint32_t nodes, uint32_t rank
 
 /* The critical path of a schedule, from the start of the exchange to the end of the last node. */
 typedef struct {
-    double hops;     /* latencies that follow one another */
-    double messages; /* messages that one node sends or receives */
-    double serial;   /* bytes that follow one another */
-    double carried;  /* bytes that one link carries */
+    double hops;     /* number of latencies that follow one another */
+    double messages; /* number of messages that one node sends or receives */
+    double serial;   /* number of bytes that follow one another */
+    double carried;  /* number of bytes that one link carries */
 } critical_path_t;
 
+/* The path of an all-reduce by halving: halves of the parts that are left, and back. Pairs exchange whole blocks. */
+static critical_path_t find_halving_path(const mscclpp_schedule_t *schedule, double block)
+{
+    const uint32_t power = mscclpp_round_down_to_power_of_two(schedule->nodes);
+    const double pair_steps = power < schedule->nodes ? 2 : 0;
+    const double steps = 2 * mscclpp_log2(power) + pair_steps;
+    const double bytes = 2 * (power - 1) * (block / schedule->blocks) + pair_steps * block;
+
+    return (critical_path_t){.hops = steps, .messages = steps, .serial = bytes, .carried = bytes};
+}
+
+/* The path of an all-reduce by doubling: the whole block in each round. */
+static critical_path_t find_doubling_path(const mscclpp_schedule_t *schedule, double block)
+{
+    const uint32_t power = mscclpp_round_down_to_power_of_two(schedule->nodes);
+    const double steps = mscclpp_log2(power) + (power < schedule->nodes ? 2 : 0);
+
+    return (critical_path_t){.hops = steps, .messages = steps, .serial = steps * block, .carried = steps * block};
+}
+
 /*
- * Returns the critical path of a schedule, for mscclpp_cost_estimate. `block` is the size of the load's block in bytes.
- * An all-reduce divides it into the schedule's blocks; all other patterns exchange whole blocks.
+ * The path in rounds. Scans send whole blocks. A block of an all-to-all is sent once for each digit of its distance
+ * that is not 0. All other patterns send each block once.
+ */
+static critical_path_t find_rounds_path(const mscclpp_schedule_t *schedule, double block)
+{
+    const double nodes = schedule->nodes, digits = mscclpp_count_digits(schedule->nodes, schedule->radix);
+    const double messages = digits * (schedule->radix - 1);
+    double bytes = (nodes - 1) * block;
+
+    if (MSCCLPP_DEV_COLL_SCANS(schedule->pattern)) {
+        bytes = messages * block;
+    } else if (schedule->pattern == MSCCLPP_DEV_ALLTOALL) {
+        bytes = messages / schedule->radix * nodes * block;
+    }
+    return (critical_path_t){.hops = digits, .messages = messages, .serial = bytes, .carried = bytes};
+}
+
+/*
+ * The path over two trees. A node passes every other tile on to two other nodes, of which the second one waits for the
+ * first. An all-reduce goes up and down at the same time. Each way fills a link in one direction and half of it in the
+ * other.
+ */
+static critical_path_t find_two_trees_path(const mscclpp_schedule_t *schedule, double block)
+{
+    const double depth = mscclpp_log2(schedule->nodes) + (schedule->nodes > 2 ? 1 : 0);
+
+    if (schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE) {
+        return (critical_path_t){.hops = 2 * depth,
+                                 .messages = 2 * depth + 2,
+                                 .serial = 2 * (2 * depth - 1) * block,
+                                 .carried = schedule->nodes > 2 ? 2 * block : block};
+    }
+    return (critical_path_t){.hops = depth, .messages = depth + 1, .serial = (2 * depth - 1) * block, .carried = block};
+}
+
+/*
+ * The path over a k-nomial tree. With several blocks, the root's link carries the blocks of all other nodes. An
+ * all-reduce goes up and down: the root receives in one direction of its link and sends in the other.
+ */
+static critical_path_t find_tree_path(const mscclpp_schedule_t *schedule, double block)
+{
+    const double ways = schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE ? 2 : 1;
+    const double digits = mscclpp_count_digits(schedule->nodes, schedule->radix);
+    const double children = digits * (schedule->radix - 1);
+    const double all_bytes = (schedule->nodes - 1) * block, child_bytes = children * block;
+
+    if (schedule->blocks > 1) {
+        return (critical_path_t){.hops = digits, .messages = children, .serial = all_bytes, .carried = all_bytes};
+    }
+    return (critical_path_t){
+        .hops = ways * digits, .messages = ways * children, .serial = ways * child_bytes, .carried = child_bytes};
+}
+
+/*
+ * Returns the critical path of a schedule. `block` is the size of the load's block in bytes. An all-reduce divides it
+ * into the schedule's blocks; all other patterns exchange whole blocks.
  */
 static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, double block)
 {
-    const uint32_t power = mscclpp_power_of_two(schedule->nodes);
-    const double nodes = schedule->nodes, log2 = mscclpp_log2(power),
-                 digits = mscclpp_digits(schedule->nodes, schedule->radix);
-    const double pair_steps = power < schedule->nodes ? 2 : 0, part_bytes = block / schedule->blocks,
-                 children = digits * (schedule->radix - 1);
-    const bool reduces = schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
-    double bytes, depth;
+    const bool is_allreduce = schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
+    const double rounds = schedule->rounds, peers = schedule->nodes - 1;
+    double bytes;
 
     switch (schedule->kind) {
     case MSCCLPP_SCHEDULE_SPLIT: /* two exchanges with all other nodes, of one part each */
-        bytes = 2 * (nodes - 1) * part_bytes;
-        return (critical_path_t){.hops = 2, .messages = 2 * (nodes - 1), .serial = bytes, .carried = bytes};
+        bytes = 2 * peers * (block / schedule->blocks);
+        return (critical_path_t){.hops = 2, .messages = 2 * peers, .serial = bytes, .carried = bytes};
     case MSCCLPP_SCHEDULE_RING: /* one message in each round */
-        bytes = schedule->rounds * (reduces ? part_bytes : block);
-        return (critical_path_t){
-            .hops = schedule->rounds, .messages = schedule->rounds, .serial = bytes, .carried = bytes};
-    case MSCCLPP_SCHEDULE_DOUBLING: /* the whole block in each round */
-        bytes = (log2 + pair_steps) * block;
-        return (critical_path_t){
-            .hops = log2 + pair_steps, .messages = log2 + pair_steps, .serial = bytes, .carried = bytes};
-    case MSCCLPP_SCHEDULE_HALVING: /* halves of what is not combined yet, and back; pairs send whole blocks */
-        if (!reduces) {
-            return (critical_path_t){
-                .hops = digits, .messages = digits, .serial = (nodes - 1) * block, .carried = (nodes - 1) * block};
-        }
-        bytes = 2 * (power - 1) * part_bytes + pair_steps * block;
-        return (critical_path_t){
-            .hops = 2 * log2 + pair_steps, .messages = 2 * log2 + pair_steps, .serial = bytes, .carried = bytes};
+        bytes = rounds * (is_allreduce ? block / schedule->blocks : block);
+        return (critical_path_t){.hops = rounds, .messages = rounds, .serial = bytes, .carried = bytes};
+    case MSCCLPP_SCHEDULE_DOUBLING:
+        return find_doubling_path(schedule, block);
+    case MSCCLPP_SCHEDULE_HALVING: /* apart from all-reduces, rounds with radix 2 */
+        return is_allreduce ? find_halving_path(schedule, block) : find_rounds_path(schedule, block);
     case MSCCLPP_SCHEDULE_BRUCK:
-        /* A block of an all-to-all goes as often as its distance has digits that are not 0. */
-        bytes = schedule->pattern == MSCCLPP_DEV_ALLTOALL
-                    ? digits * (schedule->radix - 1) / schedule->radix * nodes * block
-                : MSCCLPP_DEV_COLL_SCANS(schedule->pattern) ? children * block
-                                                            : (nodes - 1) * block;
-        return (critical_path_t){.hops = digits, .messages = children, .serial = bytes, .carried = bytes};
+        return find_rounds_path(schedule, block);
     case MSCCLPP_SCHEDULE_TREES:
-        /* A node passes on every other tile to two others, of which the second one waits for the first. */
-        depth = log2 + (schedule->nodes > 2 ? 1 : 0);
-        if (reduces) { /* up and down at the same time; each way takes a link in one direction, and half of it back */
-            return (critical_path_t){.hops = 2 * depth,
-                                     .messages = 2 * depth + 2,
-                                     .serial = 2 * (2 * depth - 1) * block,
-                                     .carried = schedule->nodes > 2 ? 2 * block : block};
-        }
-        return (critical_path_t){
-            .hops = depth, .messages = depth + 1, .serial = (2 * depth - 1) * block, .carried = block};
+        return find_two_trees_path(schedule, block);
     case MSCCLPP_SCHEDULE_TREE:
-        if (schedule->blocks > 1) {
-            return (critical_path_t){
-                .hops = digits, .messages = children, .serial = (nodes - 1) * block, .carried = (nodes - 1) * block};
-        }
-        /* In an all-reduce, the root receives in one direction and sends in the other. */
-        bytes = children * block;
-        return (critical_path_t){.hops = (reduces ? 2 : 1) * digits,
-                                 .messages = (reduces ? 2 : 1) * children,
-                                 .serial = (reduces ? 2 : 1) * bytes,
-                                 .carried = bytes};
+        return find_tree_path(schedule, block);
     case MSCCLPP_SCHEDULE_DIRECT:
     case MSCCLPP_SCHEDULE_LAST:
         break;
     }
     /* One exchange with all other nodes. */
-    return (critical_path_t){
-        .hops = 1, .messages = nodes - 1, .serial = (nodes - 1) * block, .carried = (nodes - 1) * block};
+    return (critical_path_t){.hops = 1, .messages = peers, .serial = peers * block, .carried = peers * block};
 }
 
-static double larger(double a, double b)
+/* Returns the larger of the two numbers. */
+static double max_of(double a, double b)
 {
     return a > b ? a : b;
 }
 
-/* Returns the time of two stages that share what they wait for: more than the longer one, and less than both. */
-static double together(double a, double b)
+/* Returns the time of two stages that share a resource: more than that of the longer one, and less than the sum. */
+static double overlap(double a, double b)
 {
-    const double longer = larger(a, b), shorter = a + b - longer;
+    const double longer = max_of(a, b), shorter = a + b - longer;
 
     return longer > 0 ? longer + shorter * shorter / (2 * longer) : 0;
 }
 
+/* The figures and the path of one estimate, and the times that its parts have in common. Times are in seconds. */
+typedef struct {
+    const mscclpp_cost_figures_t *figures;
+    const mscclpp_schedule_t *schedule;
+    critical_path_t path;
+    double rate;        /* a rank's share of the rate of the rails, in bytes per second */
+    double tiles;       /* number of tiles of a block */
+    double lane_tiles;  /* number of tiles of each lane */
+    double hops_time;   /* time of the latencies that follow one another */
+    double serial_time; /* time of the bytes that follow one another */
+    bool over_trees;    /* the schedule goes over two trees */
+    bool returns;       /* over two trees, and back */
+} estimate_t;
+
+/* Returns true if several nodes send to one at a time. Halving does, because its tiles are in different rounds. */
+static bool crosses(const mscclpp_schedule_t *schedule)
+{
+    return schedule->nodes >= CROSSING_NODES_MIN &&
+           (schedule->kind == MSCCLPP_SCHEDULE_DIRECT || schedule->kind == MSCCLPP_SCHEDULE_SPLIT ||
+            (schedule->kind == MSCCLPP_SCHEDULE_HALVING && schedule->pattern != MSCCLPP_SCHEDULE_ALLREDUCE));
+}
+
 /*
- * Adds up the latencies of the critical path (`hops`), the transfer as a pipeline of tiles, and two latencies within
- * the node. Transfers and the posting of messages overlap, so the longer of the two counts. With one node, there is no
- * exchange between nodes.
+ * Returns the time in which a processor posts its messages, without those of the first tile that wait for one another:
+ * the latencies hide these. Over trees, other nodes send most of the messages that wait for one another.
+ */
+static double estimate_posting(const estimate_t *estimate)
+{
+    const mscclpp_cost_figures_t *figures = estimate->figures;
+    const critical_path_t *path = &estimate->path;
+    const int pattern = estimate->schedule->pattern;
+    const bool receives = pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_REDUCE;
+    const double post_time = receives ? figures->gap : max_of(figures->overhead, figures->gap);
+    const double posts = estimate->over_trees ? (path->messages - path->hops) * estimate->tiles
+                                              : path->messages * estimate->tiles - path->hops;
+
+    return posts * post_time;
+}
+
+/*
+ * Returns the time in which a link carries its bytes, while the processor posts messages. The longer of the two hides
+ * the other. But all lanes begin together, and so they post their first messages together. That delays the transfer,
+ * until the lanes are in different stages.
+ */
+static double estimate_transfer(const estimate_t *estimate, double posting_time)
+{
+    const double crossing = crosses(estimate->schedule) ? estimate->figures->crossing : 0;
+    const double sending_time = estimate->path.carried / estimate->rate * (1 + crossing);
+    const double longer = max_of(sending_time, posting_time);
+    const double rounds = max_of(estimate->lane_tiles, 1);
+    const double share_in_step = rounds > STEP_ROUNDS ? STEP_ROUNDS / rounds : 1; /* of all rounds */
+
+    if (estimate->over_trees) {
+        return longer;
+    }
+    return longer + share_in_step * (overlap(sending_time, posting_time) - longer);
+}
+
+/*
+ * Returns the time that the number of lanes sets as a minimum, besides that of the first tile. A lane starts its next
+ * tile when the previous one has reached its destination. Over trees, it starts when the previous one has been passed
+ * on, except in an all-reduce, whose tiles come back.
+ */
+static double estimate_lanes(const estimate_t *estimate)
+{
+    const double tile_time = estimate->hops_time + estimate->serial_time / estimate->tiles;
+
+    return estimate->over_trees && !estimate->returns ? 0 : max_of(tile_time * (estimate->lane_tiles - 1), 0);
+}
+
+/* Returns the time in which a rank sends received bytes to the other ranks of its node, during the exchange. */
+static double estimate_handing_on(const estimate_t *estimate, const mscclpp_cost_load_t *load)
+{
+    /* A scan in rounds sends one combined block to each rank. */
+    const bool combines_first =
+        estimate->schedule->kind == MSCCLPP_SCHEDULE_BRUCK && MSCCLPP_DEV_COLL_SCANS(estimate->schedule->pattern);
+    const double bytes = combines_first ? load->block : estimate->path.carried;
+
+    return load->sent_per_byte * bytes / estimate->figures->node_bandwidth;
+}
+
+/*
+ * Adds up the latencies of the critical path, the transfer as a pipeline of tiles, and two latencies within the node.
+ * Several tiles are in different stages of the pipeline at the same time. So each further tile takes only as long as
+ * the longest stage.
  */
 double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclpp_schedule_t *schedule, uint32_t ranks,
                              uint64_t bytes)
 {
-    const int pattern = schedule->pattern;
-    const mscclpp_cost_load_t load = mscclpp_cost_load(pattern, schedule->nodes, ranks, bytes, true);
-    const critical_path_t path = find_critical_path(schedule, load.block);
-    const bool receives = pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_REDUCE;
-    const double post_time = receives ? figures->gap : larger(figures->overhead, figures->gap);
+    const mscclpp_cost_load_t load = mscclpp_cost_find_load(schedule->pattern, schedule->nodes, ranks, bytes, true);
     const bool over_trees = schedule->kind == MSCCLPP_SCHEDULE_TREES;
-    const double tiles = load.block > figures->tile ? load.block / figures->tile : 1;
-    const double rate = mscclpp_cost_rate(figures, ranks), node_rate = figures->node_bandwidth;
-    const double hops = path.hops * (figures->latency + figures->overhead);
-    /*
-     * The time that a processor needs to post the messages, less that of the first tile's messages that wait for one
-     * another, which is part of `hops`. A transfer that takes longer hides it. Over trees, most of the messages that
-     * wait for one another are other nodes'.
-     */
-    const double posting =
-        (over_trees ? (path.messages - path.hops) * tiles : path.messages * tiles - path.hops) * post_time;
-    /* Halving counts as well: its tiles are in different rounds at the same time, so they come from different nodes. */
-    const bool crosses = schedule->nodes >= CROSSING_NODES &&
-                         (schedule->kind == MSCCLPP_SCHEDULE_DIRECT || schedule->kind == MSCCLPP_SCHEDULE_SPLIT ||
-                          (schedule->kind == MSCCLPP_SCHEDULE_HALVING && pattern != MSCCLPP_SCHEDULE_ALLREDUCE));
-    const double sending = path.carried / rate * (crosses ? 1 + figures->crossing : 1);
-    /*
-     * All lanes begin together, so their messages are posted together, too. That delays the transfer in the first
-     * rounds of the lanes, until the lanes are in different stages.
-     */
-    const double rounds = larger(tiles / figures->lanes, 1);
-    const double in_step = over_trees ? 0 : rounds > STEP_ROUNDS ? STEP_ROUNDS / rounds : 1;
-    const double carried = larger(sending, posting) + in_step * (together(sending, posting) - larger(sending, posting));
-    const double serial = larger(larger(path.serial / rate, posting) - carried, 0);
-    /* A scan in rounds hands one combined block to each rank. */
-    const bool combines_ahead = schedule->kind == MSCCLPP_SCHEDULE_BRUCK && MSCCLPP_DEV_COLL_SCANS(pattern);
-    const double handed_on = load.sent_per_byte * (combines_ahead ? load.block : path.carried);
-    const double handing_on = ranks > 1 ? handed_on / node_rate : 0;
-    const double within = ranks > 1 ? (load.sent_before + load.sent_after) / node_rate : 0;
-    /*
-     * A tile goes through its stages one after another. Several tiles are in different stages at the same time, so each
-     * further one takes only as long as the longest stage.
-     */
-    const double longest_stage = larger(larger(carried, handing_on), within);
-    const double other_stages = serial + larger(carried, handing_on) + within - longest_stage;
-    /*
-     * A lane starts its next tile when the previous tile has reached its destination. Over trees, a lane can start when
-     * the previous tile has been passed on, except in an all-reduce, whose tiles come back.
-     */
-    const bool returns = over_trees && pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
-    const double lane_time =
-        over_trees && !returns ? 0 : larger((hops + path.serial / rate / tiles) * (tiles / figures->lanes - 1), 0);
+    estimate_t estimate = {.figures = figures,
+                           .schedule = schedule,
+                           .path = find_critical_path(schedule, load.block),
+                           .rate = mscclpp_cost_find_rate(figures, ranks),
+                           .tiles = max_of(load.block / figures->tile, 1),
+                           .over_trees = over_trees,
+                           .returns = over_trees && schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE};
+    const double node_time = ranks > 1 ? (load.sent_before + load.sent_after) / figures->node_bandwidth : 0;
+    const double node_latency = ranks > 1 ? 2 * figures->node_latency : 0;
+    const double handing_on_time = ranks > 1 ? estimate_handing_on(&estimate, &load) : 0;
+    double posting_time, transfer_time, exchange_time, serial_rest, longest_stage, other_stages, pipeline_time;
 
-    if (schedule->nodes < 2) {
-        return ranks > 1 ? 2 * figures->node_latency + within : 0;
+    if (schedule->nodes < 2) { /* there is no exchange between nodes */
+        return node_latency + node_time;
     }
-    /* Over trees and back, tiles of all lanes that are on their way delay one another. */
-    return hops +
-           (returns ? together(longest_stage, lane_time) + other_stages / tiles
-                    : larger(longest_stage + other_stages / tiles, lane_time)) +
-           (ranks > 1 ? 2 * figures->node_latency : 0);
+    estimate.lane_tiles = estimate.tiles / figures->lanes;
+    estimate.hops_time = estimate.path.hops * (figures->latency + figures->overhead);
+    estimate.serial_time = estimate.path.serial / estimate.rate;
+    posting_time = estimate_posting(&estimate);
+    transfer_time = estimate_transfer(&estimate, posting_time);
+    exchange_time = max_of(transfer_time, handing_on_time);
+    serial_rest = max_of(max_of(estimate.serial_time, posting_time) - transfer_time, 0);
+    longest_stage = max_of(exchange_time, node_time);
+    other_stages = serial_rest + exchange_time + node_time - longest_stage;
+    if (estimate.returns) { /* the tiles of all lanes that are on their way delay one another */
+        pipeline_time = overlap(longest_stage, estimate_lanes(&estimate)) + other_stages / estimate.tiles;
+    } else {
+        pipeline_time = max_of(longest_stage + other_stages / estimate.tiles, estimate_lanes(&estimate));
+    }
+    return estimate.hops_time + pipeline_time + node_latency;
 }
 
 /*
  * An all-reduce has to move n - 1 of n parts of the data twice: once to combine them, and once to gather the results.
  * For a single node both bounds are 0, because they are about traffic between nodes.
  */
-mscclpp_cost_bound_t mscclpp_cost_bound(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes,
-                                        uint32_t ranks, uint64_t bytes)
+mscclpp_cost_bound_t mscclpp_cost_find_bound(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes,
+                                             uint32_t ranks, uint64_t bytes)
 {
-    const double block = mscclpp_cost_load(pattern, nodes, ranks, bytes, true).block, other_nodes = nodes - 1;
-    const double rate = mscclpp_cost_rate(figures, ranks);
+    const double block = mscclpp_cost_find_load(pattern, nodes, ranks, bytes, true).block;
+    const double other_nodes = nodes - 1;
+    const double rate = mscclpp_cost_find_rate(figures, ranks);
     const bool passes_nothing_on = pattern == MSCCLPP_DEV_SCATTER || pattern == MSCCLPP_DEV_ALLTOALL;
     mscclpp_cost_bound_t bound = {0, 0};
 
     if (nodes < 2) {
         return bound;
     }
-    bound.steps = figures->latency * (passes_nothing_on ? 1 : mscclpp_digits(nodes, 2));
+    bound.steps = figures->latency * (passes_nothing_on ? 1 : mscclpp_count_digits(nodes, 2));
     switch (pattern) {
     case MSCCLPP_SCHEDULE_ALLREDUCE:
         bound.rails = 2 * other_nodes / nodes * block / rate;

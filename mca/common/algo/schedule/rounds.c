@@ -1,9 +1,9 @@
-/* Schedules in rounds (device/lib/nodes_rounds.h), which kernels execute without changes. */
+/* Schedules in rounds. Kernels execute the same rounds (device/lib/nodes_rounds.h). */
 #include "device/lib/nodes_rounds.h"
 #include "mca/common/algo/schedule/kinds.h"
 
-/* Returns the rounds of a schedule as `node` sees them, in the form that kernels use. */
-static mscclpp_dev_rounds_t rounds_of(const mscclpp_schedule_t *schedule, uint32_t node)
+/* Returns the rounds of a schedule for `node`, in the form that kernels use. */
+static mscclpp_dev_rounds_t make_rounds(const mscclpp_schedule_t *schedule, uint32_t node)
 {
     return (mscclpp_dev_rounds_t){.nnodes = schedule->nodes,
                                   .radix = schedule->radix,
@@ -14,11 +14,12 @@ static mscclpp_dev_rounds_t rounds_of(const mscclpp_schedule_t *schedule, uint32
 }
 
 /*
- * Returns the number of the first block of a message. In a gather or an all-gather, a message ends with the sender's
- * own block; the blocks before it come from the nodes before the sender. The blocks of an all-to-all message are not
- * consecutive, so they have no number, and the result is 0.
+ * Returns the number of the first block of a message. In a gather or an all-gather, a message ends with the block of
+ * the sender; the blocks before it are those of the nodes before the sender. The blocks of an all-to-all message are
+ * not consecutive, so the result is 0.
  */
-static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender, mscclpp_dev_rounds_message_t message)
+static uint32_t find_first_block(const mscclpp_schedule_t *schedule, uint32_t sender,
+                                 mscclpp_dev_rounds_message_t message)
 {
     const uint32_t nodes = schedule->nodes;
 
@@ -38,12 +39,12 @@ static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender,
 }
 
 /*
- * Finds message number `index` of those that a node sends in a round, or receives in it. Calls with a root have no
- * empty messages (device/kern/coll/nodes_rounds.h). Sets *multiple_p to the message's number among the distances of the
- * round, and *sender_p to its sender. If there are not so many messages, returns false, and subtracts their number from
- * *index.
+ * Finds message *index_p of the messages that a node sends in a round or, if `sends` is false, receives in it. Calls
+ * with a root have no empty messages (device/kern/coll/nodes_rounds.h). Stores the sender, and which multiple of the
+ * round's distance the message has. If the round has fewer messages, returns false, and subtracts their number from
+ * *index_p.
  */
-static bool find_message(const mscclpp_dev_rounds_t *rounds, uint32_t round, bool sends, uint64_t *index,
+static bool find_message(const mscclpp_dev_rounds_t *rounds, uint32_t round, bool sends, uint64_t *index_p,
                          uint32_t *multiple_p, uint32_t *sender_p)
 {
     const uint32_t digit_value = mscclpp_dev_rounds_digit_value(rounds, round);
@@ -56,25 +57,32 @@ static bool find_message(const mscclpp_dev_rounds_t *rounds, uint32_t round, boo
         if (is_sparse && mscclpp_dev_rounds_message(rounds, *sender_p, round, j).count == 0) {
             continue;
         }
-        if (*index == 0) {
+        if (*index_p == 0) {
             return true;
         }
-        --*index;
+        --*index_p;
     }
     return false;
 }
 
-/*
- * In each round, a node first sends its messages, and then receives those of others. In a scan the nearest of these
- * comes first, and each one is combined before what is there.
- */
-bool mscclpp_schedule_rounds(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+/* Returns the kind of a step that receives a message of this pattern. */
+static mscclpp_step_kind_t find_reception(int pattern)
 {
-    const mscclpp_dev_rounds_t rounds = rounds_of(schedule, node);
-    const bool combines = schedule->pattern == MSCCLPP_DEV_REDUCE || schedule->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
-    const bool scans = MSCCLPP_DEV_COLL_SCANS(schedule->pattern);
+    if (pattern == MSCCLPP_DEV_REDUCE || pattern == MSCCLPP_DEV_REDUCE_SCATTER) {
+        return MSCCLPP_STEP_AFTER;
+    }
+    return MSCCLPP_DEV_COLL_SCANS(pattern) ? MSCCLPP_STEP_BEFORE : MSCCLPP_STEP_STORE;
+}
+
+/*
+ * In each round, a node first sends its messages, and then receives those of others, from the nearest sender first. So
+ * a scan can combine each received message before the data that the node has.
+ */
+bool mscclpp_find_rounds_step(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+{
+    const mscclpp_dev_rounds_t rounds = make_rounds(schedule, node);
     mscclpp_dev_rounds_message_t message;
-    uint32_t half, round = 0, multiple = 0, sender = node;
+    uint32_t half, round = 0, multiple = 0, sender = node, first_block;
     bool sends = true, is_found = false;
 
     for (half = 0; half < 2 * rounds.rounds && !is_found; ++half) {
@@ -86,12 +94,12 @@ bool mscclpp_schedule_rounds(const mscclpp_schedule_t *schedule, uint32_t node, 
         return false;
     }
     message = mscclpp_dev_rounds_message(&rounds, sender, round, multiple);
-    (void)mscclpp_step_set(step_p,
-                           sends      ? MSCCLPP_STEP_SEND
-                           : combines ? MSCCLPP_STEP_AFTER
-                           : scans    ? MSCCLPP_STEP_BEFORE
-                                      : MSCCLPP_STEP_STORE,
-                           sends ? mscclpp_dev_rounds_behind(&rounds, message.distance) : sender,
-                           first_block(schedule, sender, message), message.count);
-    return mscclpp_step_set_slot(step_p, round, round * (rounds.radix - 1) + multiple - 1, true);
+    first_block = find_first_block(schedule, sender, message);
+    if (sends) {
+        (void)mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, mscclpp_dev_rounds_behind(&rounds, message.distance),
+                               first_block, message.count);
+    } else {
+        (void)mscclpp_step_set(step_p, find_reception(schedule->pattern), sender, first_block, message.count);
+    }
+    return mscclpp_step_set_slot(step_p, round, round * (rounds.radix - 1) + multiple - 1);
 }

@@ -7,24 +7,24 @@
 
 static const struct {
     const char *name;
-    mscclpp_schedule_step_t *step;
+    mscclpp_find_step_t *step;
 } kinds[MSCCLPP_SCHEDULE_LAST] = {
-    [MSCCLPP_SCHEDULE_DIRECT] = {"direct", mscclpp_schedule_direct},
-    [MSCCLPP_SCHEDULE_SPLIT] = {"split", mscclpp_schedule_split},
-    [MSCCLPP_SCHEDULE_RING] = {"ring", mscclpp_schedule_ring},
-    [MSCCLPP_SCHEDULE_DOUBLING] = {"doubling", mscclpp_schedule_doubling},
-    [MSCCLPP_SCHEDULE_HALVING] = {"halving", mscclpp_schedule_halving},
-    [MSCCLPP_SCHEDULE_TREE] = {"tree", mscclpp_schedule_tree},
-    [MSCCLPP_SCHEDULE_BRUCK] = {"bruck", mscclpp_schedule_rounds},
-    [MSCCLPP_SCHEDULE_TREES] = {"trees", mscclpp_schedule_trees},
+    [MSCCLPP_SCHEDULE_DIRECT] = {"direct", mscclpp_find_direct_step},
+    [MSCCLPP_SCHEDULE_SPLIT] = {"split", mscclpp_find_split_step},
+    [MSCCLPP_SCHEDULE_RING] = {"ring", mscclpp_find_ring_step},
+    [MSCCLPP_SCHEDULE_DOUBLING] = {"doubling", mscclpp_find_doubling_step},
+    [MSCCLPP_SCHEDULE_HALVING] = {"halving", mscclpp_find_halving_step},
+    [MSCCLPP_SCHEDULE_TREE] = {"tree", mscclpp_find_tree_step},
+    [MSCCLPP_SCHEDULE_BRUCK] = {"bruck", mscclpp_find_rounds_step},
+    [MSCCLPP_SCHEDULE_TREES] = {"trees", mscclpp_find_trees_step},
 };
 
-const char *mscclpp_schedule_name(mscclpp_schedule_kind_t kind)
+const char *mscclpp_schedule_kind_name(mscclpp_schedule_kind_t kind)
 {
     return kinds[kind].name;
 }
 
-mscclpp_schedule_kind_t mscclpp_schedule_find(const char *name)
+mscclpp_schedule_kind_t mscclpp_schedule_find_kind(const char *name)
 {
     int kind = 0;
 
@@ -63,68 +63,89 @@ static bool supports(mscclpp_schedule_kind_t kind, int pattern)
 /* Returns the number of blocks to which the steps of a schedule refer (schedule.h). */
 static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes)
 {
-    if (pattern == MSCCLPP_SCHEDULE_ALLREDUCE) {
-        return kind == MSCCLPP_SCHEDULE_HALVING                                  ? mscclpp_power_of_two(nodes)
-               : kind == MSCCLPP_SCHEDULE_SPLIT || kind == MSCCLPP_SCHEDULE_RING ? nodes
-                                                                                 : 1;
+    switch (pattern) {
+    case MSCCLPP_SCHEDULE_ALLREDUCE:
+        if (kind == MSCCLPP_SCHEDULE_HALVING) {
+            return mscclpp_round_down_to_power_of_two(nodes);
+        }
+        return kind == MSCCLPP_SCHEDULE_SPLIT || kind == MSCCLPP_SCHEDULE_RING ? nodes : 1;
+    case MSCCLPP_DEV_BCAST:
+    case MSCCLPP_DEV_REDUCE:
+    case MSCCLPP_DEV_SCAN:
+    case MSCCLPP_DEV_EXSCAN:
+        return 1;
+    default:
+        return nodes;
     }
-    return pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE || pattern == MSCCLPP_DEV_SCAN ||
-                   pattern == MSCCLPP_DEV_EXSCAN
-               ? 1
-               : nodes;
 }
 
-/*
- * Sets the numbers of rounds, slots and places of a schedule whose other fields are set. `places` stays 0 except for an
- * all-reduce by halving, the only schedule that needs places.
- */
-static void count_rounds(mscclpp_schedule_t *schedule)
+/* Sets the numbers of rounds, slots and places of an all-reduce. Only halving needs places. */
+static void count_rounds_of_allreduce(mscclpp_schedule_t *schedule)
 {
-    const uint32_t nodes = schedule->nodes, digits = mscclpp_digits(nodes, schedule->radix), log2 = mscclpp_log2(nodes);
-    const uint32_t pair_steps = nodes > mscclpp_power_of_two(nodes) ? 2 : 0;
-    const bool reduces = schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
+    const uint32_t nodes = schedule->nodes, log2_nodes = mscclpp_log2(nodes);
+    const uint32_t digits = mscclpp_count_digits(nodes, schedule->radix);
+    const uint32_t pair_steps = nodes > mscclpp_round_down_to_power_of_two(nodes) ? 2 : 0;
 
     switch (schedule->kind) {
-    case MSCCLPP_SCHEDULE_SPLIT:
+    case MSCCLPP_SCHEDULE_SPLIT: /* each round has a slot for each sender */
         schedule->rounds = 2;
         schedule->slots = 2 * nodes;
         return;
-    case MSCCLPP_SCHEDULE_RING:
-        schedule->rounds = schedule->slots = (reduces ? 2 : 1) * (nodes - 1);
-        return;
-    case MSCCLPP_SCHEDULE_DOUBLING:
-        schedule->rounds = schedule->slots = log2 + pair_steps;
+    case MSCCLPP_SCHEDULE_RING: /* from here on to DOUBLING, each round has one slot */
+        schedule->rounds = schedule->slots = 2 * (nodes - 1);
         return;
     case MSCCLPP_SCHEDULE_HALVING:
-        schedule->rounds = schedule->slots = reduces ? 2 * log2 + pair_steps : digits;
-        schedule->places = reduces ? (pair_steps > 0 ? 3 : 2) * schedule->blocks : 0;
+        schedule->rounds = schedule->slots = 2 * log2_nodes + pair_steps;
+        schedule->places = (pair_steps > 0 ? 3 : 2) * schedule->blocks;
         return;
-    case MSCCLPP_SCHEDULE_TREES:
-        /*
-         * An all-reduce goes up in rounds 0 and 1, and down in rounds 2 and 3. Slots: for each child; for the parent.
-         */
-        schedule->rounds = reduces ? 4 : 2;
-        schedule->slots = reduces ? 3 : schedule->pattern == MSCCLPP_DEV_REDUCE ? 2 : 1;
+    case MSCCLPP_SCHEDULE_DOUBLING:
+        schedule->rounds = schedule->slots = log2_nodes + pair_steps;
         return;
-    case MSCCLPP_SCHEDULE_TREE:
-    case MSCCLPP_SCHEDULE_BRUCK:
-        /* An all-reduce goes up the tree in rounds 0 and 1, and down in rounds 2 and 3, with one slot for that. */
-        schedule->rounds = reduces ? 4 : digits;
-        schedule->slots = digits * (schedule->radix - 1) + (reduces ? 1 : 0);
+    case MSCCLPP_SCHEDULE_TREES: /* up in rounds 0 and 1, down in rounds 2 and 3; a slot for each neighbour */
+        schedule->rounds = 4;
+        schedule->slots = 3;
         return;
-    case MSCCLPP_SCHEDULE_DIRECT:
-    case MSCCLPP_SCHEDULE_LAST:
+    case MSCCLPP_SCHEDULE_TREE: /* the same rounds; the last slot is for the way down */
+        schedule->rounds = 4;
+        schedule->slots = digits * (schedule->radix - 1) + 1;
+        return;
+    default: /* DIRECT */
         schedule->rounds = 1;
-        schedule->slots =
-            schedule->pattern == MSCCLPP_DEV_BCAST || schedule->pattern == MSCCLPP_DEV_SCATTER ? 1 : nodes;
+        schedule->slots = nodes;
         return;
     }
 }
 
-/*
- * Halving always has radix 2, whatever radix is asked for: outside of all-reduces it consists of rounds, which need a
- * radix.
- */
+/* Sets the numbers of rounds and slots of a collective other than all-reduce. */
+static void count_rounds_of_coll(mscclpp_schedule_t *schedule)
+{
+    const uint32_t nodes = schedule->nodes, digits = mscclpp_count_digits(nodes, schedule->radix);
+    const bool is_from_root = schedule->pattern == MSCCLPP_DEV_BCAST || schedule->pattern == MSCCLPP_DEV_SCATTER;
+
+    switch (schedule->kind) {
+    case MSCCLPP_SCHEDULE_RING:
+        schedule->rounds = schedule->slots = nodes - 1;
+        return;
+    case MSCCLPP_SCHEDULE_HALVING:
+        schedule->rounds = schedule->slots = digits;
+        return;
+    case MSCCLPP_SCHEDULE_TREES: /* a node receives from two children in a reduce, and from its parent otherwise */
+        schedule->rounds = 2;
+        schedule->slots = schedule->pattern == MSCCLPP_DEV_REDUCE ? 2 : 1;
+        return;
+    case MSCCLPP_SCHEDULE_TREE:
+    case MSCCLPP_SCHEDULE_BRUCK: /* each round has a slot for each digit other than 0 */
+        schedule->rounds = digits;
+        schedule->slots = digits * (schedule->radix - 1);
+        return;
+    default: /* DIRECT */
+        schedule->rounds = 1;
+        schedule->slots = is_from_root ? 1 : nodes;
+        return;
+    }
+}
+
+/* Halving always has radix 2: apart from all-reduces, it consists of rounds, which need a radix. */
 bool mscclpp_schedule_init(mscclpp_schedule_t *schedule, mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes,
                            uint32_t root, uint32_t fanout, uint32_t radix)
 {
@@ -139,11 +160,16 @@ bool mscclpp_schedule_init(mscclpp_schedule_t *schedule, mscclpp_schedule_kind_t
                                      .fanout = fanout,
                                      .radix = radix == 0 || kind == MSCCLPP_SCHEDULE_HALVING ? 2 : radix,
                                      .blocks = count_blocks(kind, pattern, nodes)};
-    count_rounds(schedule);
+    if (pattern == MSCCLPP_SCHEDULE_ALLREDUCE) {
+        count_rounds_of_allreduce(schedule);
+    } else {
+        count_rounds_of_coll(schedule);
+    }
     return true;
 }
 
-bool mscclpp_schedule_step(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+bool mscclpp_schedule_find_step(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
+                                mscclpp_step_t *step_p)
 {
     return schedule->nodes > 1 && kinds[schedule->kind].step(schedule, node, index, step_p);
 }
@@ -152,12 +178,12 @@ bool mscclpp_schedule_step(const mscclpp_schedule_t *schedule, uint32_t node, ui
  * Searches for the end of the list, first by doubling and then by halving. This is possible because a list has no gaps:
  * if step i exists, all steps before it exist.
  */
-uint64_t mscclpp_schedule_steps(const mscclpp_schedule_t *schedule, uint32_t node)
+uint64_t mscclpp_schedule_count_steps(const mscclpp_schedule_t *schedule, uint32_t node)
 {
     uint64_t low = 0, high = 1;
     mscclpp_step_t step;
 
-    while (mscclpp_schedule_step(schedule, node, high - 1, &step)) {
+    while (mscclpp_schedule_find_step(schedule, node, high - 1, &step)) {
         low = high;
         high *= 2;
     }
@@ -165,7 +191,7 @@ uint64_t mscclpp_schedule_steps(const mscclpp_schedule_t *schedule, uint32_t nod
     while (low + 1 < high) {
         const uint64_t middle = low + (high - low) / 2;
 
-        if (mscclpp_schedule_step(schedule, node, middle - 1, &step)) {
+        if (mscclpp_schedule_find_step(schedule, node, middle - 1, &step)) {
             low = middle;
         } else {
             high = middle;
@@ -174,14 +200,14 @@ uint64_t mscclpp_schedule_steps(const mscclpp_schedule_t *schedule, uint32_t nod
     return low;
 }
 
-uint64_t mscclpp_schedule_bytes(const mscclpp_schedule_t *schedule, const mscclpp_step_t *step, uint64_t bytes)
+uint64_t mscclpp_schedule_message_bytes(const mscclpp_schedule_t *schedule, const mscclpp_step_t *step, uint64_t bytes)
 {
-    uint32_t before_wrap;
+    uint32_t before_wrap; /* number of the step's blocks up to the last block; the others continue at block 0 */
 
     if (schedule->pattern != MSCCLPP_SCHEDULE_ALLREDUCE) {
         return step->count * bytes;
     }
-    before_wrap = schedule->blocks - step->first < step->count ? schedule->blocks - step->first : step->count;
-    return mscclpp_schedule_part(bytes, schedule->blocks, step->first, before_wrap) +
-           mscclpp_schedule_part(bytes, schedule->blocks, 0, step->count - before_wrap);
+    before_wrap = (uint32_t)mscclpp_min(schedule->blocks - step->first, step->count);
+    return mscclpp_schedule_part_bytes(bytes, schedule->blocks, step->first, before_wrap) +
+           mscclpp_schedule_part_bytes(bytes, schedule->blocks, 0, step->count - before_wrap);
 }
