@@ -4,7 +4,7 @@
  * of nodes.
  *
  *   1. Every rank stores its blocks as packets into the scratch of the ranks of its node. If another rank sends its
- *      other nodes, it stores them into that owner's scratch, too.
+ *      blocks to other nodes, it stores them into that owner's scratch, too.
  *   2. An owner stores the data for other nodes in its exchange area as packets, and has them put to the same owner on
  *      those nodes. In rounds, they go through the owners on other nodes (nodes_rounds.h).
  *   3. The owner waits for the packets from those nodes, and stores them into the scratch of the receiving ranks of its

@@ -13,7 +13,7 @@ typedef struct {
 } frame_t;
 
 /* Returns the place of a rank as a whole, for findings. */
-static mscclpp_plan_place_t rank_place(uint32_t rank)
+static mscclpp_plan_place_t make_rank_place(uint32_t rank)
 {
     return (mscclpp_plan_place_t){.rank = (int)rank, .block = -1, .op = -1, .inner = -1};
 }
@@ -44,8 +44,8 @@ static void check_head(const frame_t *frame)
 }
 
 /*
- * Returns the number of chunks that ranks have of a buffer. Returns 0 if no rank uses the buffer. Reports each rank
- * whose number differs from that of the first rank that uses it.
+ * Returns the number of chunks of a buffer on the first rank that uses the buffer; 0: no rank uses it. Reports each
+ * further rank that uses the buffer with another number of chunks.
  */
 static uint32_t find_common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
 {
@@ -60,7 +60,7 @@ static uint32_t find_common_count(const frame_t *frame, mscclpp_plan_buffer_t ty
             count = plan->ranks[rank_number].chunks[type];
             first = rank_number;
         } else if (plan->ranks[rank_number].chunks[type] != count) {
-            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "chunks", rank_place(rank_number),
+            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "chunks", make_rank_place(rank_number),
                                      "%u %s chunks, but rank %u has %u: chunks have one size on all ranks",
                                      plan->ranks[rank_number].chunks[type], mscclpp_plan_buffer_name(type), first,
                                      count);
@@ -70,57 +70,103 @@ static uint32_t find_common_count(const frame_t *frame, mscclpp_plan_buffer_t ty
 }
 
 /*
- * Checks that the sizes of input and output fit the collective. Input or output may be unused on all ranks. Then the
- * other buffer alone must fit: in collectives where it has a part for each rank, its chunks must divide evenly among
- * the ranks. The collectives "test" and "custom" may have any numbers of chunks. Reports at most one fault.
+ * Returns what the collective needs of the numbers of chunks, for a message, or NULL if it has what it needs. `in` and
+ * `out` are the numbers of input and output chunks of a rank. One of them may be 0. Then the other buffer alone must
+ * fit: in collectives where it has a part for each rank, its chunks must divide evenly among the ranks.
+ */
+static const char *find_unmet_shape(mscclpp_plan_collective_t collective, uint64_t ranks, uint64_t in, uint64_t out)
+{
+    const bool has_both = in > 0 && out > 0;
+
+    switch (collective) {
+    case MSCCLPP_PLAN_ALLGATHER:
+        return (has_both && out != ranks * in) || (in == 0 && out % ranks != 0)
+                   ? "as many output chunks as all ranks have input chunks"
+                   : NULL;
+    case MSCCLPP_PLAN_REDUCESCATTER:
+        return (has_both && in != ranks * out) || (out == 0 && in % ranks != 0)
+                   ? "as many input chunks as all ranks have output chunks"
+                   : NULL;
+    case MSCCLPP_PLAN_ALLTOALL:
+        return (has_both && in != out) || in % ranks != 0 || out % ranks != 0
+                   ? "as many input as output chunks, a multiple of the number of ranks"
+                   : NULL;
+    case MSCCLPP_PLAN_ALLREDUCE:
+    case MSCCLPP_PLAN_SENDRECV:
+        return has_both && in != out ? "as many input as output chunks" : NULL;
+    case MSCCLPP_PLAN_TEST:
+    case MSCCLPP_PLAN_CUSTOM:
+    case MSCCLPP_PLAN_COLLECTIVES:
+        break;
+    }
+    return NULL;
+}
+
+/*
+ * Checks that the sizes of input and output fit the collective. Input or output may be unused on all ranks. The
+ * collectives "test" and "custom" may have any numbers of chunks.
  */
 static void check_shape(const frame_t *frame)
 {
     const mscclpp_plan_t *plan = frame->plan;
-    uint64_t ranks = plan->rank_count, in_chunks, out_chunks;
-    const char *requirement = NULL;
+    uint64_t in_chunks, out_chunks;
+    const char *requirement;
 
     if (plan->collective == MSCCLPP_PLAN_TEST || plan->collective == MSCCLPP_PLAN_CUSTOM) {
         return;
     }
     in_chunks = find_common_count(frame, MSCCLPP_PLAN_INPUT);
     out_chunks = find_common_count(frame, MSCCLPP_PLAN_OUTPUT);
-    switch (plan->collective) {
-    case MSCCLPP_PLAN_ALLGATHER:
-        if ((in_chunks > 0 && out_chunks > 0 && out_chunks != ranks * in_chunks) ||
-            (in_chunks == 0 && out_chunks % ranks != 0)) {
-            requirement = "as many output chunks as all ranks have input chunks";
-        }
-        break;
-    case MSCCLPP_PLAN_REDUCESCATTER:
-        if ((in_chunks > 0 && out_chunks > 0 && in_chunks != ranks * out_chunks) ||
-            (out_chunks == 0 && in_chunks % ranks != 0)) {
-            requirement = "as many input chunks as all ranks have output chunks";
-        }
-        break;
-    case MSCCLPP_PLAN_ALLTOALL:
-        if ((in_chunks > 0 && out_chunks > 0 && in_chunks != out_chunks) || in_chunks % ranks != 0 ||
-            out_chunks % ranks != 0) {
-            requirement = "as many input as output chunks, a multiple of the number of ranks";
-        }
-        break;
-    case MSCCLPP_PLAN_ALLREDUCE:
-    case MSCCLPP_PLAN_SENDRECV:
-        if (in_chunks > 0 && out_chunks > 0 && in_chunks != out_chunks) {
-            requirement = "as many input as output chunks";
-        }
-        break;
-    case MSCCLPP_PLAN_TEST:
-    case MSCCLPP_PLAN_CUSTOM:
-    case MSCCLPP_PLAN_COLLECTIVES:
-        break;
-    }
+    requirement = find_unmet_shape(plan->collective, plan->rank_count, in_chunks, out_chunks);
     if (requirement != NULL) {
         mscclpp_plan_add_finding(
             frame->report, MSCCLPP_PLAN_WRONG, "shape", mscclpp_plan_nowhere,
             "it says \"%s\", for which %u ranks need %s; it has %llu input and %llu output chunks a rank",
             mscclpp_plan_collective_name(plan->collective), plan->rank_count, requirement,
             (unsigned long long)in_chunks, (unsigned long long)out_chunks);
+    }
+}
+
+/*
+ * The channels of one type, sorted by rank and peer. `starts` and `counts` have an entry for each rank and peer, at
+ * rank * ranks + peer: where the channels from that rank to that peer start in `channels`, and how many they are.
+ * `channels` holds positions in the rank's list.
+ */
+typedef struct {
+    size_t ranks;
+    uint32_t *counts, *starts, *channels;
+} by_peer_t;
+
+/* Fills in the lists of `by_peer`, whose memory is zeroed, with the plan's channels of a type. */
+static void sort_channels(const mscclpp_plan_t *plan, int type, by_peer_t *by_peer)
+{
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        for (uint32_t i = 0; i < plan->ranks[rank_number].channel_count[type]; ++i) {
+            ++by_peer->starts[rank_number * by_peer->ranks + plan->ranks[rank_number].channels[type][i].peer + 1];
+        }
+    }
+    for (size_t entry = 0; entry < by_peer->ranks * by_peer->ranks; ++entry) {
+        by_peer->starts[entry + 1] += by_peer->starts[entry];
+    }
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        for (uint32_t i = 0; i < plan->ranks[rank_number].channel_count[type]; ++i) {
+            const size_t entry = rank_number * by_peer->ranks + plan->ranks[rank_number].channels[type][i].peer;
+
+            by_peer->channels[by_peer->starts[entry] + by_peer->counts[entry]++] = i;
+        }
+    }
+}
+
+/* Sets the pair of each channel from `rank` to `peer`: the position of the peer's end in the peer's list. */
+static void set_pairs(mscclpp_plan_t *plan, int type, const by_peer_t *by_peer, size_t rank, size_t peer)
+{
+    const size_t entry = rank * by_peer->ranks + peer, peer_entry = peer * by_peer->ranks + rank;
+    const uint32_t *channels = by_peer->channels + by_peer->starts[entry];
+    const uint32_t *peer_channels = by_peer->channels + by_peer->starts[peer_entry];
+
+    for (uint32_t i = 0; i < by_peer->counts[entry]; ++i) {
+        plan->ranks[rank].channels[type][channels[i]].pair =
+            i < by_peer->counts[peer_entry] ? (int64_t)peer_channels[i] : -1;
     }
 }
 
@@ -132,48 +178,30 @@ static void check_shape(const frame_t *frame)
  */
 static bool pair_channels(const frame_t *frame, int type)
 {
-    const mscclpp_plan_t *plan = frame->plan;
-    size_t ranks = plan->rank_count;
-    /*
-     * `starts` and `counts` have an entry for each rank and peer, at rank * ranks + peer. `starts` says where the
-     * channels from that rank to that peer start in `channels`, and `counts` how many they are. `channels` holds
-     * positions in the rank's list.
-     */
-    uint32_t *counts = calloc(ranks * ranks, sizeof(*counts)), *starts = NULL, *channels = NULL;
-    size_t total = 0, entry;
-    bool has_memory = counts != NULL;
+    mscclpp_plan_t *plan = frame->plan;
+    const size_t ranks = plan->rank_count;
+    by_peer_t by_peer = {.ranks = ranks};
+    size_t total = 0;
+    bool has_memory;
 
-    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
-        total += plan->ranks[rank_number].channel_count[type];
+    for (size_t rank = 0; rank < ranks; ++rank) {
+        total += plan->ranks[rank].channel_count[type];
     }
-    starts = has_memory ? calloc(ranks * ranks + 1, sizeof(*starts)) : NULL;
-    channels = starts != NULL ? calloc(total + 1, sizeof(*channels)) : NULL;
-    has_memory = channels != NULL;
-    for (uint32_t rank_number = 0; has_memory && rank_number < plan->rank_count; ++rank_number) {
-        for (uint32_t i = 0; i < plan->ranks[rank_number].channel_count[type]; ++i) {
-            ++starts[rank_number * ranks + plan->ranks[rank_number].channels[type][i].peer + 1];
-        }
+    by_peer.counts = calloc(ranks * ranks, sizeof(*by_peer.counts));
+    by_peer.starts = calloc(ranks * ranks + 1, sizeof(*by_peer.starts));
+    by_peer.channels = calloc(total + 1, sizeof(*by_peer.channels));
+    has_memory = by_peer.counts != NULL && by_peer.starts != NULL && by_peer.channels != NULL;
+    if (has_memory) {
+        sort_channels(plan, type, &by_peer);
     }
-    for (entry = 0; has_memory && entry < ranks * ranks; ++entry) {
-        starts[entry + 1] += starts[entry];
-    }
-    for (uint32_t rank_number = 0; has_memory && rank_number < plan->rank_count; ++rank_number) {
-        for (uint32_t i = 0; i < plan->ranks[rank_number].channel_count[type]; ++i) {
-            entry = rank_number * ranks + plan->ranks[rank_number].channels[type][i].peer;
-            channels[starts[entry] + counts[entry]++] = i;
-        }
-    }
-    for (size_t rank = 0; has_memory && rank < ranks; ++rank) {
+    for (size_t rank = 0; rank < ranks && has_memory; ++rank) {
         for (size_t peer = 0; peer < ranks; ++peer) {
-            for (uint32_t i = 0; i < counts[rank * ranks + peer]; ++i) {
-                plan->ranks[rank].channels[type][channels[starts[rank * ranks + peer] + i]].pair =
-                    i < counts[peer * ranks + rank] ? (int64_t)channels[starts[peer * ranks + rank] + i] : -1;
-            }
+            set_pairs(plan, type, &by_peer, rank, peer);
         }
     }
-    free(counts);
-    free(starts);
-    free(channels);
+    free(by_peer.counts);
+    free(by_peer.starts);
+    free(by_peer.channels);
     return has_memory;
 }
 
@@ -184,11 +212,11 @@ static void check_channel_peer(const frame_t *frame, uint32_t rank_number, msccl
     uint32_t peer = frame->plan->ranks[rank_number].channels[type][channel].peer;
 
     if (peer >= frame->plan->rank_count) {
-        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(rank_number),
+        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", make_rank_place(rank_number),
                                  "%s channel %u is connected to rank %u, but there are %u ranks",
                                  mscclpp_plan_channel_name(type), channel, peer, frame->plan->rank_count);
     } else if (peer == rank_number) {
-        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-channel", rank_place(rank_number),
+        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-channel", make_rank_place(rank_number),
                                  "%s channel %u is connected to the rank itself", mscclpp_plan_channel_name(type),
                                  channel);
     }
@@ -200,11 +228,11 @@ static void check_remote_owner(const frame_t *frame, uint32_t rank_number, uint3
     uint32_t owner = frame->plan->ranks[rank_number].remotes[remote].rank;
 
     if (owner >= frame->plan->rank_count) {
-        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(rank_number),
+        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", make_rank_place(rank_number),
                                  "remote buffer %u is on rank %u, but there are %u ranks", remote, owner,
                                  frame->plan->rank_count);
     } else if (owner == rank_number) {
-        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-remote", rank_place(rank_number),
+        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-remote", make_rank_place(rank_number),
                                  "remote buffer %u is on the rank itself", remote);
     }
 }
@@ -261,14 +289,14 @@ static void check_group(const frame_t *frame, uint32_t rank_number, uint32_t pos
     for (uint32_t i = 0; i < group->count; ++i) {
         has_own = has_own || group->ranks[i] == rank_number;
         if (group->ranks[i] >= plan->rank_count || (i > 0 && group->ranks[i] <= group->ranks[i - 1])) {
-            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(rank_number),
+            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", make_rank_place(rank_number),
                                      "switch channel %u names rank %u; its ranks have to ascend, and to be below %u",
                                      position, group->ranks[i], plan->rank_count);
             return;
         }
     }
     if (!has_own) {
-        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(rank_number),
+        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", make_rank_place(rank_number),
                                  "switch channel %u leaves out the rank itself", position);
         return;
     }
@@ -276,7 +304,7 @@ static void check_group(const frame_t *frame, uint32_t rank_number, uint32_t pos
         const mscclpp_plan_rank_t *member = &plan->ranks[group->ranks[i]];
 
         if (position >= member->group_count || !is_same_group(group, &member->groups[position])) {
-            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(rank_number),
+            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", make_rank_place(rank_number),
                                      "switch channel %u is not the same on rank %u", position, group->ranks[i]);
             return;
         }
@@ -309,8 +337,8 @@ void mscclpp_plan_check_frame(mscclpp_plan_t *plan, mscclpp_plan_report_t *repor
 }
 
 /*
- * Runs the checks in an order that must be kept: each check uses numbers as indices that the checks before it have
- * found to be valid. So a fault stops the sequence.
+ * Runs the checks in this order, and stops after a check that finds a fault: each check uses numbers as indices that
+ * the earlier checks have found to be valid.
  */
 bool mscclpp_plan_check(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {

@@ -1,6 +1,6 @@
 /*
- * Checks every operation of a plan separately: what it names must exist and fit. The functions that return a bool
- * report a fault, and then return false. They stop at the first fault of an operation.
+ * Checks every operation of a plan separately: the objects that an operation names must exist and fit. The functions
+ * that return a bool report the first fault that they find in an operation, and return false.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,15 +40,15 @@ static bool refuse(const state_t *state, const char *rule, const char *format, .
 }
 
 /* Returns the rank of the operation that is being checked. */
-static const mscclpp_plan_rank_t *rank_of_op(const state_t *state)
+static const mscclpp_plan_rank_t *get_rank(const state_t *state)
 {
     return &state->plan->ranks[state->place.rank];
 }
 
 /* Returns the block of the operation that is being checked. */
-static const mscclpp_plan_block_t *block_of_op(const state_t *state)
+static const mscclpp_plan_block_t *get_block(const state_t *state)
 {
-    return &rank_of_op(state)->blocks[state->place.block];
+    return &get_rank(state)->blocks[state->place.block];
 }
 
 /*
@@ -59,14 +59,14 @@ static const mscclpp_plan_block_t *block_of_op(const state_t *state)
  */
 static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
 {
-    const mscclpp_plan_rank_t *rank = rank_of_op(state);
+    const mscclpp_plan_rank_t *rank = get_rank(state);
     const mscclpp_plan_table_t *table;
     uint32_t count;
 
     if (op->channel_count == 0 || op->channel_type == MSCCLPP_PLAN_NO_CHANNEL) {
         return true;
     }
-    table = &block_of_op(state)->channels[op->channel_type];
+    table = &get_block(state)->channels[op->channel_type];
     count = op->channel_type == MSCCLPP_PLAN_SWITCH ? rank->group_count : rank->channel_count[op->channel_type];
     op->channels = mscclpp_plan_arena_get(state->plan->arena, op->channel_count, sizeof(*op->channels));
     if (op->channels == NULL) {
@@ -88,16 +88,16 @@ static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
 }
 
 /*
- * Looks up the remote buffer that an item names, and sets the item's rank and type. The operation's channel type must
- * be memory or port, which check_data checks before.
+ * Looks up the remote buffer that an item names, and sets the item's rank and type. check_data has checked that the
+ * operation's channel type is memory or port.
  */
 static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, mscclpp_plan_item_t *item)
 {
-    const mscclpp_plan_rank_t *rank = rank_of_op(state);
+    const mscclpp_plan_rank_t *rank = get_rank(state);
     const mscclpp_plan_table_t *table;
     const mscclpp_plan_remote_t *remote;
 
-    table = &block_of_op(state)->remotes[op->channel_type];
+    table = &get_block(state)->remotes[op->channel_type];
     if (item->id >= table->count) {
         return refuse(state, "buffer-id", "buffer_id %u, but the block has %u remote buffers over %s channels",
                       item->id, table->count, mscclpp_plan_channel_name(op->channel_type));
@@ -122,8 +122,8 @@ static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, msccl
  */
 static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
 {
-    const mscclpp_plan_rank_t *rank = rank_of_op(state);
-    const mscclpp_plan_table_t *table = &block_of_op(state)->channels[MSCCLPP_PLAN_SWITCH];
+    const mscclpp_plan_rank_t *rank = get_rank(state);
+    const mscclpp_plan_table_t *table = &get_block(state)->channels[MSCCLPP_PLAN_SWITCH];
 
     if (item->id >= table->count || table->ids[item->id] >= rank->group_count) {
         return refuse(state, "channel-id", "switch_channel_id %u, but the block has %u switch channels and the rank %u",
@@ -143,7 +143,7 @@ static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, 
 {
     const mscclpp_plan_t *plan = state->plan;
     const mscclpp_plan_group_t *group =
-        item->where == MSCCLPP_PLAN_MULTICAST ? &rank_of_op(state)->groups[item->group] : NULL;
+        item->where == MSCCLPP_PLAN_MULTICAST ? &get_rank(state)->groups[item->group] : NULL;
     uint64_t end = (uint64_t)item->index + item->size;
     uint32_t count = group != NULL ? group->count : 1;
 
@@ -202,14 +202,17 @@ static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const 
     return check_chunks(state, item, mscclpp_plan_takes_packets(takes));
 }
 
-/* Checks how many entries a list of the operation has. `max` 0: there is no limit. */
+/*
+ * Checks that a list of the operation has `min` entries, or, if `max` is 0, at least `min` entries. A `max` other than
+ * 0 equals `min`. `list` is the list's name for messages.
+ */
 static bool check_count(const state_t *state, const char *list, uint32_t count, uint32_t min, uint32_t max)
 {
-    if (count >= min && (max == 0 || count <= max)) {
+    if (count == min || (max == 0 && count > min)) {
         return true;
     }
     return refuse(state, "count", "\"%s\" has %u entries; allowed are %u%s", list, count, min,
-                  max == min ? "" : (max == 0 ? " or more" : " and one more"));
+                  max == 0 ? " or more" : "");
 }
 
 /*
@@ -249,11 +252,11 @@ static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const
 
 /*
  * Checks the channels of an operation that puts data over ports. Each target needs a channel of its own that leads to
- * the target's rank. Only the signal of that channel tells the rank that its data has arrived.
+ * the target's rank, because only the signal of that channel tells the rank that its data has arrived.
  */
 static bool check_port_targets(const state_t *state, const mscclpp_plan_op_t *op)
 {
-    const mscclpp_plan_rank_t *rank = rank_of_op(state);
+    const mscclpp_plan_rank_t *rank = get_rank(state);
 
     if (op->channel_count != op->dst_count) {
         return refuse(state, "port-channel", "%u channel_ids for %u remote buffers; each needs one", op->channel_count,
@@ -314,6 +317,46 @@ static bool check_in_pipeline(const state_t *state, const mscclpp_plan_op_t *op,
 }
 
 /*
+ * Checks that the lists of sources and targets have allowed lengths, and checks and looks up each of their entries
+ * (check_item).
+ */
+static bool check_items(const state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
+{
+    if (!check_count(state, "src_buff", op->src_count, shape->src_min, shape->src_max) ||
+        !check_count(state, "dst_buff", op->dst_count, shape->dst_min, shape->dst_max)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < op->src_count; ++i) {
+        if (!check_item(state, op, "src_buff", i, mscclpp_plan_takes_src(shape, i), &op->src[i])) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < op->dst_count; ++i) {
+        if (!check_item(state, op, "dst_buff", i, mscclpp_plan_takes_dst(shape, i), &op->dst[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * Checks that a reduction combines by the same operation as the reductions before it, because a call has only one
+ * operation. Accepts operations that do not combine.
+ */
+static bool check_reduction(state_t *state, const mscclpp_plan_op_t *op)
+{
+    if (!is_reduction(op->kind)) {
+        return true;
+    }
+    if (state->reduction != NULL && state->reduction->reduce != op->reduce) {
+        return refuse(state, "reduce-op", "it says \"%s\", but operations before it say \"%s\"",
+                      mscclpp_plan_reduce_words[op->reduce], mscclpp_plan_reduce_words[state->reduction->reduce]);
+    }
+    state->reduction = op;
+    return true;
+}
+
+/*
  * Checks an operation that moves or combines data. The operation's channels must have been looked up before. `pipeline`
  * is the pipeline around the operation, or NULL.
  */
@@ -329,32 +372,13 @@ static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan
         return refuse(state, "channel-type", "it cannot be done over a channel of type %s",
                       mscclpp_plan_channel_name(op->channel_type));
     }
-    if (!check_count(state, "src_buff", op->src_count, shape->src_min, shape->src_max) ||
-        !check_count(state, "dst_buff", op->dst_count, shape->dst_min, shape->dst_max)) {
+    if (!check_items(state, op, shape) || !check_sizes(state, op, shape)) {
         return false;
     }
-    for (uint32_t i = 0; i < op->src_count; ++i) {
-        if (!check_item(state, op, "src_buff", i, mscclpp_plan_takes_src(shape, i), &op->src[i])) {
-            return false;
-        }
-    }
-    for (uint32_t i = 0; i < op->dst_count; ++i) {
-        if (!check_item(state, op, "dst_buff", i, mscclpp_plan_takes_dst(shape, i), &op->dst[i])) {
-            return false;
-        }
-    }
-    if (!check_sizes(state, op, shape) || (mscclpp_plan_puts_over_ports(op) && !check_port_targets(state, op))) {
+    if (mscclpp_plan_puts_over_ports(op) && !check_port_targets(state, op)) {
         return false;
     }
-    /* A call has one operation, so all reductions of a plan must be of the same kind. */
-    if (is_reduction(op->kind)) {
-        if (state->reduction != NULL && state->reduction->reduce != op->reduce) {
-            return refuse(state, "reduce-op", "it says \"%s\", but operations before it say \"%s\"",
-                          mscclpp_plan_reduce_words[op->reduce], mscclpp_plan_reduce_words[state->reduction->reduce]);
-        }
-        state->reduction = op;
-    }
-    return pipeline == NULL || check_in_pipeline(state, op, shape, pipeline);
+    return check_reduction(state, op) && (pipeline == NULL || check_in_pipeline(state, op, shape, pipeline));
 }
 
 /*
@@ -405,9 +429,9 @@ static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
                       op->semaphore_count, state->plan->threads);
     }
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
-        if (op->semaphores[i] >= rank_of_op(state)->semaphore_count) {
+        if (op->semaphores[i] >= get_rank(state)->semaphore_count) {
             return refuse(state, "semaphore-id", "semaphore %u, but the rank has %u", op->semaphores[i],
-                          rank_of_op(state)->semaphore_count);
+                          get_rank(state)->semaphore_count);
         }
     }
     return true;

@@ -7,8 +7,8 @@
 #include "mca/common/plan/words.h"
 
 /*
- * One use, by an operation, of something that several operations share. All events are listed and sorted by key; then
- * those with one key are checked together.
+ * One use of an object that several operations share: a channel, semaphore, barrier or group. The events of all
+ * operations are sorted by key, and the events of one key are checked together.
  */
 typedef struct {
     uint64_t key[4]; /* OF_..., and what identifies the channel, semaphore, barrier or group */
@@ -35,7 +35,7 @@ enum {
     OF_CHANNEL,   /* then the receiving rank, the channel type, the channel of that rank */
     OF_SEMAPHORE, /* then the rank, the semaphore */
     OF_BARRIER,   /* then the rank, the barrier */
-    OF_GROUP      /* then the rank, group_key, the number of parts */
+    OF_GROUP      /* then the rank, hash_group, the number of parts */
 };
 
 /*
@@ -87,34 +87,34 @@ static void add_event(list_t *list, mscclpp_plan_place_t place, const mscclpp_pl
                                             .op = op};
 }
 
-/* Returns a hash of a value and of all that is in `hash` already. */
-static uint64_t mix(uint64_t hash, uint64_t value)
+/* Returns `hash` with a value added. */
+static uint64_t add_to_hash(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
     return hash ^ (hash >> 29);
 }
 
-/* Adds a list of items to a hash: for each its kind, its owner and its chunks. */
-static uint64_t mix_items(uint64_t hash, const mscclpp_plan_item_t *items, uint32_t count)
+/* Returns `hash` with a list of items added: for each item its kind, its owner and its chunks. */
+static uint64_t add_items_to_hash(uint64_t hash, const mscclpp_plan_item_t *items, uint32_t count)
 {
-    hash = mix(hash, count);
+    hash = add_to_hash(hash, count);
     for (uint32_t i = 0; i < count; ++i) {
-        hash = mix(hash, (uint64_t)items[i].where << 8 | items[i].type);
-        hash = mix(hash, items[i].where == MSCCLPP_PLAN_MULTICAST ? items[i].group : items[i].rank);
-        hash = mix(hash, (uint64_t)items[i].index << 32 | items[i].size);
+        hash = add_to_hash(hash, (uint64_t)items[i].where << 8 | items[i].type);
+        hash = add_to_hash(hash, items[i].where == MSCCLPP_PLAN_MULTICAST ? items[i].group : items[i].rank);
+        hash = add_to_hash(hash, (uint64_t)items[i].index << 32 | items[i].size);
     }
     return hash;
 }
 
 /*
- * Hashes what the operation does. The blocks of a group share an operation, and each does one part. Files do not name
- * groups, so like operations are taken for parts of one.
+ * Returns a hash of what an operation does, which identifies its group. The blocks of a group share an operation, and
+ * each block does one part. Files do not name groups, so equal operations count as parts of one operation.
  */
-static uint64_t group_key(const mscclpp_plan_op_t *op)
+static uint64_t hash_group(const mscclpp_plan_op_t *op)
 {
-    uint64_t hash = mix(op->kind, (uint64_t)op->channel_type << 32 | op->tbg_size);
+    uint64_t hash = add_to_hash(op->kind, (uint64_t)op->channel_type << 32 | op->tbg_size);
 
-    return mix_items(mix_items(hash, op->src, op->src_count), op->dst, op->dst_count);
+    return add_items_to_hash(add_items_to_hash(hash, op->src, op->src_count), op->dst, op->dst_count);
 }
 
 /*
@@ -167,13 +167,13 @@ static void collect_events(void *context, mscclpp_plan_place_t place, mscclpp_pl
         break;
     }
     if (op->tbg_size > 0 && mscclpp_plan_op_shape(op) != NULL) {
-        add_event(list, place, op, NULL, 1, OF_GROUP, rank_number, group_key(op), op->tbg_size);
+        add_event(list, place, op, NULL, 1, OF_GROUP, rank_number, hash_group(op), op->tbg_size);
     }
 }
 
 /*
- * Compares by key, then by the turns of the pipelines, then by place, so that the checks find the events of one key and
- * of one number of turns side by side.
+ * Compares two events (for qsort) by key, then by the turns of the pipelines, then by place. So the events of one key
+ * are adjacent, and among them the events of one number of turns.
  */
 static int compare_events(const void *left, const void *right)
 {
@@ -212,70 +212,107 @@ static bool is_same_key(const event_t *first, const event_t *second)
 }
 
 /*
+ * Returns what follows from an imbalance, for a message. `total` is the number of signals minus the number of waits, or
+ * of releases minus acquires.
+ */
+static const char *explain_imbalance(bool is_channel, int64_t total)
+{
+    if (total == 0) {
+        return ", but in pipelines of other numbers of turns";
+    }
+    if (!is_channel) {
+        return " in one launch, so its value drifts";
+    }
+    return total > 0 ? ": what is left over ends a wait of the next launch too early" : ": the last wait has no end";
+}
+
+/*
+ * Reports that the events of one key do not balance. `first` is the first of them, and `taker` the last wait or acquire
+ * or, if there is none, `first`. Too many waits are a deadlock, and so are equal numbers in pipelines of different
+ * turns. Too few waits make the plan invalid.
+ */
+static void report_imbalance(const list_t *list, const event_t *first, const event_t *taker, int64_t given,
+                             int64_t taken)
+{
+    const bool is_channel = first->key[0] == OF_CHANNEL;
+    const int64_t total = given - taken;
+    const mscclpp_plan_kind_t kind = total > 0 ? MSCCLPP_PLAN_INVALID : MSCCLPP_PLAN_DEADLOCK;
+    const char *explanation = explain_imbalance(is_channel, total);
+    char place[80];
+
+    mscclpp_plan_place_text(first->place, place, sizeof(place));
+    if (is_channel) {
+        mscclpp_plan_add_finding(list->report, kind, "balance", taker->place,
+                                 "rank %llu gets %lld signals over its %s channel %llu and waits for %lld%s (see %s)",
+                                 (unsigned long long)first->key[1], (long long)given,
+                                 mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)first->key[2]),
+                                 (unsigned long long)first->key[3], (long long)taken, explanation, place);
+    } else {
+        mscclpp_plan_add_finding(list->report, kind, "balance", taker->place,
+                                 "semaphore %llu is released %lld times and acquired %lld times%s (see %s)",
+                                 (unsigned long long)first->key[2], (long long)given, (long long)taken, explanation,
+                                 place);
+    }
+}
+
+/*
  * Checks that signals and waits of one channel, or releases and acquires of one semaphore, balance. `first` points to
  * its `count` events, sorted by the turns of their pipelines. There must be as many signals as waits (or releases as
- * acquires) outside of pipelines, and also in the pipelines of each number of turns.
- *
- * Reports at most one fault, at the last wait or acquire if there is one. Too many waits are a deadlock, and so are
- * equal numbers in pipelines of different turns. Too few waits make the plan invalid.
+ * acquires) outside of pipelines, and also in the pipelines of each number of turns. Reports at most one fault.
  */
 static void check_balance(const list_t *list, const event_t *first, size_t count)
 {
-    bool is_channel = first->key[0] == OF_CHANNEL;
-    int64_t total = 0, turns_total = 0; /* of `change`: over all events; over those with the current number of turns */
+    int64_t turns_total = 0; /* of `change`, over the events with the current number of turns */
     int64_t given = 0, taken = 0;
-    const event_t *uneven = NULL, *taker = first;
-    char place[80];
+    const event_t *taker = first;
+    bool is_balanced = true;
 
     for (size_t i = 0; i < count; ++i) {
         if (i > 0 && !have_equal_turns(&first[i], &first[i - 1])) {
             turns_total = 0;
         }
         turns_total += first[i].change;
-        total += first[i].change;
         given += first[i].change > 0;
         taken += first[i].change < 0;
         taker = first[i].change < 0 ? &first[i] : taker;
         if (i + 1 == count || !have_equal_turns(&first[i], &first[i + 1])) {
-            uneven = turns_total != 0 ? &first[i] : uneven;
+            is_balanced = is_balanced && turns_total == 0;
         }
     }
-    if (uneven == NULL) {
-        return;
+    if (!is_balanced) {
+        report_imbalance(list, first, taker, given, taken);
     }
-    mscclpp_plan_place_text(first->place, place, sizeof(place));
-    if (is_channel) {
-        mscclpp_plan_add_finding(
-            list->report, total > 0 ? MSCCLPP_PLAN_INVALID : MSCCLPP_PLAN_DEADLOCK, "balance", taker->place,
-            total == 0  ? "rank %llu gets %lld signals over its %s channel %llu and waits for %lld, but in "
-                          "pipelines of other numbers of turns (see %s)"
-            : total > 0 ? "rank %llu gets %lld signals over its %s channel %llu and waits for %lld: what is left "
-                          "over ends a wait of the next launch too early (see %s)"
-                        : "rank %llu gets %lld signals over its %s channel %llu and waits for %lld: the last wait "
-                          "has no end (see %s)",
-            (unsigned long long)first->key[1], (long long)given,
-            mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)first->key[2]), (unsigned long long)first->key[3],
-            (long long)taken, place);
-        return;
-    }
-    mscclpp_plan_add_finding(
-        list->report, total > 0 ? MSCCLPP_PLAN_INVALID : MSCCLPP_PLAN_DEADLOCK, "balance", taker->place,
-        total == 0 ? "semaphore %llu is released %lld times and acquired %lld times, but in pipelines of "
-                     "other numbers of turns (see %s)"
-                   : "semaphore %llu is released %lld times and acquired %lld times in one launch, so its "
-                     "value drifts (see %s)",
-        (unsigned long long)first->key[2], (long long)given, (long long)taken, place);
 }
 
 /*
- * Checks the operations of one barrier. All operations must state the same number of blocks, exactly so many blocks
- * must have the barrier, and each block must reach it equally often. How often blocks come is left to the simulation if
- * the barrier is in pipelines of different numbers of turns. Reports at most one fault.
+ * Returns how many of the events from `index` on are in the block of event `index`. Returns 0 if an earlier event is in
+ * that block: then the block's events have been counted already. The events of one block need not be adjacent, because
+ * events are sorted by turns first and then by block.
+ */
+static int64_t count_in_new_block(const event_t *first, size_t count, size_t index)
+{
+    int64_t times = 0;
+
+    for (size_t i = 0; i < index; ++i) {
+        if (first[i].place.block == first[index].place.block) {
+            return 0;
+        }
+    }
+    for (size_t i = index; i < count; ++i) {
+        times += first[i].place.block == first[index].place.block;
+    }
+    return times;
+}
+
+/*
+ * Checks the operations of one barrier. All operations must state the same number of blocks, exactly this number of
+ * blocks must have the barrier, and each block must reach it equally often. If the barrier is in pipelines of different
+ * numbers of turns, only the simulation checks how often blocks reach it. Reports at most one fault.
  */
 static void check_barrier(const list_t *list, const event_t *first, size_t count)
 {
     uint32_t blocks = 0;
-    int64_t block_times = 0, max_times = 0, min_times = INT64_MAX;
+    int64_t max_times = 0, min_times = INT64_MAX;
     bool has_equal_turns = true;
 
     for (size_t i = 0; i < count; ++i) {
@@ -285,28 +322,16 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
                                      first[i].op->barrier_blocks, first->op->barrier_blocks, first->place.block);
             return;
         }
+        has_equal_turns = has_equal_turns && have_equal_turns(&first[i], first);
     }
-    /*
-     * Events are sorted by turns first and then by block, so the events of one block may not be adjacent. The inner
-     * loop makes sure that each block is counted once.
-     */
     for (size_t i = 0; i < count; ++i) {
-        bool is_new_block = true;
+        const int64_t block_times = count_in_new_block(first, count, i);
 
-        for (size_t j = 0; j < i && is_new_block; ++j) {
-            is_new_block = first[j].place.block != first[i].place.block;
+        if (block_times > 0) {
+            ++blocks;
+            max_times = block_times > max_times ? block_times : max_times;
+            min_times = block_times < min_times ? block_times : min_times;
         }
-        if (!is_new_block) {
-            continue;
-        }
-        ++blocks;
-        block_times = 0;
-        for (size_t j = i; j < count; ++j) {
-            block_times += first[j].place.block == first[i].place.block;
-            has_equal_turns = has_equal_turns && have_equal_turns(&first[j], first);
-        }
-        max_times = block_times > max_times ? block_times : max_times;
-        min_times = block_times < min_times ? block_times : min_times;
     }
     if (blocks != first->op->barrier_blocks) {
         mscclpp_plan_add_finding(list->report, MSCCLPP_PLAN_INVALID, "barrier", first->place,
@@ -320,9 +345,10 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
 }
 
 /*
- * Checks the parts of one operation that blocks share. All parts of the operation must be done, each equally often. The
- * number of parts is in the key, so all these events have the same. The reader has checked that each part is below that
- * number, which makes it a valid index. Reports at most one fault. If memory runs out, sets report->no_memory.
+ * Checks the parts of one operation that blocks share. All parts of the operation must be done, and equally often. All
+ * events have the same number of parts, because the key contains this number. Each part is a valid index, because the
+ * reader has checked that it is below that number. Reports at most one fault. If memory runs out, sets
+ * report->no_memory.
  */
 static void check_group(const list_t *list, const event_t *first, size_t count)
 {
@@ -375,8 +401,8 @@ static void check_reuse(void *context, mscclpp_plan_place_t place, mscclpp_plan_
 }
 
 /*
- * Lists the events of all operations, sorts them, and checks those of each key together. If memory runs out, events may
- * be missing, so these checks are skipped.
+ * Lists the events of all operations, sorts them, and checks the events of each key together. If memory runs out, skips
+ * these checks, because events may be missing.
  */
 void mscclpp_plan_check_together(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {

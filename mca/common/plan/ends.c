@@ -1,6 +1,6 @@
 /*
- * Whether a plan serves messages whose blocks end within a chunk. What lies behind the end of a rank's block of input
- * or output is not stored, so the chunks of a block have different lengths there. The scratch has whole chunks.
+ * Finds out whether a plan serves messages whose blocks end within a chunk. Nothing is stored behind the end of a
+ * rank's block of input or output, so the chunks of a block have different lengths. The scratch has whole chunks.
  */
 #include "mca/common/plan/ends.h"
 
@@ -42,7 +42,7 @@ uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan)
     return in_chunks > 0 ? in_chunks : out_chunks;
 }
 
-enum { MAX_CHUNKS = 16 << 20, MAX_VISITS = 256 }; /* beyond these, a plan counts as one that moves data */
+enum { MAX_CHUNKS = 16 << 20, MAX_VISITS = 256 }; /* a plan beyond these limits counts as one that needs whole chunks */
 
 #define MIXED UINT32_MAX
 
@@ -55,39 +55,43 @@ typedef struct {
     bool moves_chunks;   /* data of one chunk of a block may get into another one, which may be shorter */
 } ends_t;
 
-/* An item, and what is known of its data: `origins` of its first chunk. NULL: the item is not in the scratch. */
+/*
+ * An item, with what is known of its data: the entries of `origins` from the item's first chunk on. NULL: the item is
+ * not in the scratch.
+ */
 typedef struct {
     const mscclpp_plan_item_t *item;
     uint32_t *origins;
-} part_t;
+} tracked_item_t;
 
 /*
  * Returns an item with what is known of its data. Sets ends->crosses_blocks if the item is in the input or output and
- * extends past the end of a block.
+ * extends past the end of a block. With `are_packets`, the item is stored as packets.
  */
-static part_t part_of(ends_t *ends, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool are_packets)
+static tracked_item_t track_item(ends_t *ends, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item,
+                                 bool are_packets)
 {
     const uint64_t rank = item->where == MSCCLPP_PLAN_LOCAL ? (uint64_t)place.rank : item->rank;
 
     if (item->type != MSCCLPP_PLAN_SCRATCH) {
         ends->crosses_blocks =
             ends->crosses_blocks || item->index % ends->block_chunks + (uint64_t)item->size > ends->block_chunks;
-        return (part_t){item, NULL};
+        return (tracked_item_t){item, NULL};
     }
     /*
-     * The scratch of several ranks at once is not tracked. With several chunks in a block, this sets `moves_chunks`,
-     * which is the safe answer.
+     * The scratch of several ranks at once is not tracked. If a block has several chunks, sets `moves_chunks`, which is
+     * always safe.
      */
     ends->moves_chunks = ends->moves_chunks || (item->where == MSCCLPP_PLAN_MULTICAST && ends->block_chunks > 1);
-    return (part_t){item, &ends->origins[(2 * rank + are_packets) * ends->rank_chunks + item->index]};
+    return (tracked_item_t){item, &ends->origins[(2 * rank + are_packets) * ends->rank_chunks + item->index]};
 }
 
 /*
- * Notes that the data of `source` goes to `target`. Scratch remembers from which chunk of a block its data comes. Sets
- * ends->moves_chunks if data reaches an input or output at another position in the block. Sets ends->has_changed if
- * this call has changed what is known of the scratch.
+ * Notes that data goes from `source` to `target`. For each chunk of scratch, records the position in a block that its
+ * data comes from. Sets ends->moves_chunks if data reaches an input or output at another position in the block. Sets
+ * ends->has_changed if what is known of the scratch has changed.
  */
-static void propagate(ends_t *ends, part_t source, part_t target)
+static void propagate(ends_t *ends, tracked_item_t source, tracked_item_t target)
 {
     for (uint32_t i = 0; i < source.item->size && i < target.item->size; ++i) {
         const uint32_t origin =
@@ -117,14 +121,14 @@ static void follow_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
 
     (void)pipeline;
     for (uint32_t i = 0; shape != NULL && i < op->dst_count; ++i) {
-        const part_t target =
-            part_of(ends, place, &op->dst[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)));
+        const tracked_item_t target =
+            track_item(ends, place, &op->dst[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)));
 
         for (uint32_t j = 0; j < op->src_count; ++j) {
             if (!shape->paired || i == j) {
                 propagate(
                     ends,
-                    part_of(ends, place, &op->src[j], mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, j))),
+                    track_item(ends, place, &op->src[j], mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, j))),
                     target);
             }
         }
@@ -132,7 +136,7 @@ static void follow_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
 }
 
 /*
- * Visits the plan until the knowledge of the scratch no longer changes. One visit is not enough, because blocks run at
+ * Visits the plan until what is known of the scratch no longer changes. One visit is not enough, because blocks run at
  * the same time and the order of their operations is not known. Returns true, which is always safe, if the plan is too
  * large, if there is no memory, or if MAX_VISITS is not enough. Returns false for a plan that has neither input nor
  * output.

@@ -1,26 +1,18 @@
 /*
  * Shortens programs run by run. A run is a sequence of data steps and nops (meetings of the block's threads), up to any
- * other step. It has no signal, wait or barrier, and its packets order nothing but themselves. So no other block and no
- * peer may use the data of its plain accesses before the run ends: that would be a race, which a plan without faults
- * does not have. Therefore the run alone decides what may be left out of it.
+ * other step. A run has no signal, wait or barrier, and its packets order nothing but themselves. So no other block and
+ * no peer may use the data of its plain accesses before the run ends: that would be a race, which a plan without faults
+ * does not have. Therefore the run alone decides which of its steps may be left out.
  */
 #include "mca/common/plan/fuse.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The most steps of a run. Longer ones stay as they are: the time to shorten one grows with the square of its steps. */
+#include "mca/common/plan/range.h"
+
+/* Longer runs are not shortened: the time to shorten a run grows with the square of its number of steps. */
 #define RUN_MAX 256
-
-/* The most chunks of input or output for which mscclpp_plan_works_in_place looks; with more, it says no. */
-#define CHUNKS_MAX 65536
-
-/* Chunks in a rank's memory: `count` chunks from `first` on. In place, input and output are one buffer here. */
-typedef struct {
-    uint32_t buffer; /* in the table of buffers, as `base` of mscclpp_dev_plan_item_t */
-    uint64_t first;
-    uint32_t count;
-} range_t;
 
 /* The block whose program is shortened. */
 typedef struct {
@@ -35,58 +27,18 @@ typedef struct {
     bool *is_joined; /* by step: its targets go to the step before it that is not gone */
 } fusion_t;
 
-/*
- * Returns the memory that a step uses of an item. The step has `size` chunks. A packet counts as the plain chunks whose
- * memory it occupies. With `in_place`, input and output are one buffer, which is called the output, whichever of the
- * two is larger.
- */
-static range_t range_of(const mscclpp_plan_t *plan, uint32_t block_chunks, bool in_place,
-                        const mscclpp_dev_plan_item_t *item, uint32_t size)
+/* Returns the memory that a step uses of item number `item`. */
+static mscclpp_plan_range_t find_step_range(const fusion_t *fusion, const mscclpp_dev_plan_step_t *step, uint32_t item)
 {
-    const uint32_t rank = item->base / MSCCLPP_DEV_PLAN_BUFFERS, type = item->base % MSCCLPP_DEV_PLAN_BUFFERS;
-    const uint64_t own_block = (uint64_t)rank * block_chunks;
-    range_t range = {.buffer = item->base, .first = (uint64_t)item->block * block_chunks + item->chunk, .count = size};
-
-    if (type == MSCCLPP_DEV_PLAN_SCRATCH) {
-        /* Packets take twice the bytes of their data; only the scratch holds packets. */
-        range.first = item->packets != 0 ? 2 * (uint64_t)item->chunk : item->chunk;
-        range.count = item->packets != 0 ? 2 * size : size;
-    } else if (in_place) {
-        /* The smaller buffer is the rank's own block of the larger one. */
-        range.buffer = MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_OUTPUT;
-        if ((plan->collective == MSCCLPP_PLAN_ALLGATHER && type == MSCCLPP_DEV_PLAN_INPUT) ||
-            (plan->collective == MSCCLPP_PLAN_REDUCESCATTER && type == MSCCLPP_DEV_PLAN_OUTPUT)) {
-            range.first += own_block;
-        }
-    }
-    return range;
-}
-
-static range_t range_in(const fusion_t *fusion, const mscclpp_dev_plan_step_t *step, uint32_t item)
-{
-    return range_of(fusion->plan, fusion->block_chunks, fusion->plan->in_place, &fusion->items[item], step->size);
+    return mscclpp_plan_find_range(fusion->plan, fusion->block_chunks, fusion->plan->in_place, &fusion->items[item],
+                                   step->size);
 }
 
 /* Returns true if the two ranges have a chunk in common. */
-static bool overlap(range_t left, range_t right)
+static bool do_overlap(mscclpp_plan_range_t left, mscclpp_plan_range_t right)
 {
     return left.buffer == right.buffer && left.first < right.first + right.count &&
            right.first < left.first + left.count;
-}
-
-/* Returns true if the two ranges are the same chunks. */
-static bool are_equal(range_t left, range_t right)
-{
-    return left.buffer == right.buffer && left.first == right.first && left.count == right.count;
-}
-
-/*
- * Returns true if two steps divide their data among threads in the same way. If items of two steps that divide alike
- * are also at the same place, each byte is handled by the same thread in both steps.
- */
-static bool divide_alike(const mscclpp_dev_plan_step_t *first, const mscclpp_dev_plan_step_t *second)
-{
-    return first->size == second->size && first->part == second->part && first->parts == second->parts;
 }
 
 /* Returns true if the step moves data and is not left out. */
@@ -96,12 +48,12 @@ static bool moves_data(const fusion_t *fusion, uint32_t step)
 }
 
 /* Returns true if the step writes to a part of the range. Dead targets do not count. */
-static bool writes_to(const fusion_t *fusion, uint32_t step_number, range_t range)
+static bool writes_to(const fusion_t *fusion, uint32_t step_number, mscclpp_plan_range_t range)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
 
     for (uint32_t i = step->items + step->sources; i < step->items + step->sources + step->targets; ++i) {
-        if (!fusion->is_dead[i] && overlap(range_in(fusion, step, i), range)) {
+        if (!fusion->is_dead[i] && do_overlap(find_step_range(fusion, step, i), range)) {
             return true;
         }
     }
@@ -109,12 +61,12 @@ static bool writes_to(const fusion_t *fusion, uint32_t step_number, range_t rang
 }
 
 /* Returns true if the step reads a part of the range. */
-static bool reads_from(const fusion_t *fusion, uint32_t step_number, range_t range)
+static bool reads_from(const fusion_t *fusion, uint32_t step_number, mscclpp_plan_range_t range)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
 
     for (uint32_t i = step->items; i < step->items + step->sources; ++i) {
-        if (overlap(range_in(fusion, step, i), range)) {
+        if (do_overlap(find_step_range(fusion, step, i), range)) {
             return true;
         }
     }
@@ -136,7 +88,7 @@ static bool is_own(const fusion_t *fusion, uint32_t item, uint32_t rank)
 static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint32_t end)
 {
     const mscclpp_dev_plan_step_t *first = &fusion->steps[copy];
-    const range_t copied = range_in(fusion, first, target);
+    const mscclpp_plan_range_t copied = find_step_range(fusion, first, target);
 
     for (uint32_t j = copy + 1; j < end; ++j) {
         const mscclpp_dev_plan_step_t *step = &fusion->steps[j];
@@ -144,8 +96,9 @@ static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint
         if (!moves_data(fusion, j)) {
             continue;
         }
-        for (uint32_t i = step->items; i < step->items + step->sources && divide_alike(first, step); ++i) {
-            if (fusion->items[i].packets == 0 && are_equal(range_in(fusion, step, i), copied)) {
+        for (uint32_t i = step->items; i < step->items + step->sources && mscclpp_plan_divide_alike(first, step); ++i) {
+            if (fusion->items[i].packets == 0 &&
+                mscclpp_plan_ranges_are_equal(find_step_range(fusion, step, i), copied)) {
                 fusion->items[i] = fusion->items[first->items];
             }
         }
@@ -164,7 +117,7 @@ static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint
 static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t target, uint32_t end)
 {
     const mscclpp_dev_plan_step_t *first = &fusion->steps[store];
-    const range_t range = range_in(fusion, first, target);
+    const mscclpp_plan_range_t range = find_step_range(fusion, first, target);
 
     for (uint32_t j = store + 1; j < end; ++j) {
         const mscclpp_dev_plan_step_t *step = &fusion->steps[j];
@@ -176,8 +129,8 @@ static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t targ
             return false;
         }
         for (uint32_t i = step->items + step->sources; i < step->items + step->sources + step->targets; ++i) {
-            if (!fusion->is_dead[i] && fusion->items[i].packets == 0 && divide_alike(first, step) &&
-                are_equal(range_in(fusion, step, i), range)) {
+            if (!fusion->is_dead[i] && fusion->items[i].packets == 0 && mscclpp_plan_divide_alike(first, step) &&
+                mscclpp_plan_ranges_are_equal(find_step_range(fusion, step, i), range)) {
                 return true;
             }
         }
@@ -189,37 +142,59 @@ static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t targ
 }
 
 /*
- * Drops the copies of a run that nobody needs. The run is the steps `begin` to `end` - 1. First lets steps read the
- * originals of copies, then drops targets that are overwritten before they are read, and steps that have nothing left
- * to do. The order matters: a copy can be dropped only after its readers have been changed. Only this rank's own memory
- * is considered.
+ * Lets later steps up to `end` - 1 read the source of a copy in place of the copies (read_original), if step `copy` is
+ * a copy of plain data from this rank's input, and nothing writes to the input.
+ */
+static void read_input(fusion_t *fusion, uint32_t rank, uint32_t copy, uint32_t end)
+{
+    const mscclpp_dev_plan_step_t *step = &fusion->steps[copy];
+    const uint32_t targets = step->items + step->sources;
+
+    if (!moves_data(fusion, copy) || step->sources != 1 || !fusion->keeps_input || !is_own(fusion, step->items, rank) ||
+        fusion->items[step->items].base % MSCCLPP_DEV_PLAN_BUFFERS != MSCCLPP_DEV_PLAN_INPUT) {
+        return;
+    }
+    for (uint32_t i = targets; i < targets + step->targets; ++i) {
+        if (is_own(fusion, i, rank)) {
+            read_original(fusion, copy, i, end);
+        }
+    }
+}
+
+/*
+ * Drops the targets of a step that are overwritten before they are read, and the step itself if it has nothing left to
+ * do. A step with packets among its sources is kept, because it also waits for them. The run ends before step `end`.
+ */
+static void drop_targets(fusion_t *fusion, uint32_t rank, uint32_t step_number, uint32_t end)
+{
+    const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
+    const uint32_t targets = step->items + step->sources;
+    bool is_useful = step->targets == 0;
+
+    if (!moves_data(fusion, step_number)) {
+        return;
+    }
+    for (uint32_t i = targets; i < targets + step->targets; ++i) {
+        fusion->is_dead[i] = is_own(fusion, i, rank) && is_overwritten(fusion, step_number, i, end);
+        is_useful = is_useful || !fusion->is_dead[i];
+    }
+    for (uint32_t i = step->items; i < targets; ++i) {
+        is_useful = is_useful || fusion->items[i].packets != 0;
+    }
+    fusion->is_gone[step_number] = !is_useful;
+}
+
+/*
+ * Drops the copies of a run that nobody needs. The run is the steps `begin` to `end` - 1. The order matters: a copy can
+ * be dropped only after its readers have been changed. Only this rank's own memory is considered.
  */
 static void drop_copies(fusion_t *fusion, uint32_t rank, uint32_t begin, uint32_t end)
 {
     for (uint32_t i = begin; i < end; ++i) {
-        const mscclpp_dev_plan_step_t *step = &fusion->steps[i];
-        const uint32_t targets = step->items + step->sources;
-
-        for (uint32_t j = targets; moves_data(fusion, i) && step->sources == 1 && j < targets + step->targets; ++j) {
-            if (fusion->keeps_input && is_own(fusion, step->items, rank) && is_own(fusion, j, rank) &&
-                fusion->items[step->items].base % MSCCLPP_DEV_PLAN_BUFFERS == MSCCLPP_DEV_PLAN_INPUT) {
-                read_original(fusion, i, j, end);
-            }
-        }
+        read_input(fusion, rank, i, end);
     }
     for (uint32_t i = begin; i < end; ++i) {
-        const mscclpp_dev_plan_step_t *step = &fusion->steps[i];
-        const uint32_t targets = step->items + step->sources;
-        bool is_useful = !moves_data(fusion, i) || step->targets == 0;
-
-        for (uint32_t j = targets; moves_data(fusion, i) && j < targets + step->targets; ++j) {
-            fusion->is_dead[j] = is_own(fusion, j, rank) && is_overwritten(fusion, i, j, end);
-            is_useful = is_useful || !fusion->is_dead[j];
-        }
-        for (uint32_t j = step->items; moves_data(fusion, i) && j < targets; ++j) {
-            is_useful = is_useful || fusion->items[j].packets != 0; /* the step also waits for them */
-        }
-        fusion->is_gone[i] = !is_useful;
+        drop_targets(fusion, rank, i, end);
     }
 }
 
@@ -235,16 +210,17 @@ static bool can_do_without_meeting(const fusion_t *fusion, uint32_t before, uint
     for (uint32_t i = earlier->items; i < earlier->items + earlier->sources + earlier->targets; ++i) {
         for (uint32_t j = later->items; j < later->items + later->sources + later->targets; ++j) {
             const bool both_read = i < earlier->items + earlier->sources && j < later->items + later->sources;
-            const range_t range = range_in(fusion, earlier, i), other_range = range_in(fusion, later, j);
+            const mscclpp_plan_range_t range = find_step_range(fusion, earlier, i),
+                                       other_range = find_step_range(fusion, later, j);
 
-            if (both_read || !overlap(range, other_range)) {
+            if (both_read || !do_overlap(range, other_range)) {
                 continue;
             }
             /*
              * Packets and plain data at the same place are divided among threads differently, because their units have
              * different sizes there.
              */
-            if (!divide_alike(earlier, later) || !are_equal(range, other_range) ||
+            if (!mscclpp_plan_divide_alike(earlier, later) || !mscclpp_plan_ranges_are_equal(range, other_range) ||
                 fusion->items[i].packets != fusion->items[j].packets) {
                 return false;
             }
@@ -255,9 +231,9 @@ static bool can_do_without_meeting(const fusion_t *fusion, uint32_t before, uint
 
 /*
  * Returns true if the meeting at step `nop` can be left out, because no step before it has to meet before a step after
- * it. The steps before it begin at `since`, which follows the last meeting that is kept. The steps after it end at the
- * next meeting or at `end`. Steps behind the next meeting need not be compared, because that meeting separates them
- * until it is examined itself. A meeting with no step after it is kept.
+ * it. The steps before the meeting begin at `since`, which follows the last meeting that is kept. The steps after the
+ * meeting end at the next meeting or at `end`. Steps behind the next meeting need not be compared, because that meeting
+ * separates them until it is examined itself. A meeting with no step after it is kept.
  */
 static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, uint32_t end)
 {
@@ -277,8 +253,8 @@ static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, ui
 
 /*
  * Drops the meetings of a run that are not needed. `is_clean` says that the threads have met just before the run, or
- * that the run begins the program. Otherwise the first meeting is kept, because it tells all threads that one of them
- * has finished waiting before the run.
+ * that the run begins the program. Otherwise the first meeting is kept, because all threads learn by it that a wait
+ * before the run, in which only some threads wait, has ended.
  *
  * `is_followed` says that the step after the run relies on the run's last meeting. Only the end of the program and a
  * barrier, which begins with a meeting, do not. A signal, for instance, is sent by a single thread, but announces what
@@ -308,8 +284,8 @@ static void drop_meetings(fusion_t *fusion, uint32_t begin, uint32_t end, bool i
 }
 
 /*
- * Returns true if two steps can become one. Two copies of the same data may become one step if neither changes the
- * source. Nothing but steps that are left out may be between the two.
+ * Returns true if two steps can become one: both copy the same data, and neither changes the source. Only steps that
+ * are left out may be between the two steps.
  */
 static bool can_join(const fusion_t *fusion, uint32_t before, uint32_t after)
 {
@@ -317,15 +293,15 @@ static bool can_join(const fusion_t *fusion, uint32_t before, uint32_t after)
     const mscclpp_dev_plan_item_t *source = &fusion->items[earlier->items],
                                   *later_source = &fusion->items[later->items];
 
-    if (!moves_data(fusion, before) || !moves_data(fusion, after) || !divide_alike(earlier, later)) {
+    if (!moves_data(fusion, before) || !moves_data(fusion, after) || !mscclpp_plan_divide_alike(earlier, later)) {
         return false;
     }
     if (earlier->sources != 1 || later->sources != 1 || source->packets != 0 ||
         memcmp(source, later_source, sizeof(*source)) != 0) {
         return false;
     }
-    return !writes_to(fusion, before, range_in(fusion, earlier, earlier->items)) &&
-           !writes_to(fusion, after, range_in(fusion, earlier, earlier->items));
+    return !writes_to(fusion, before, find_step_range(fusion, earlier, earlier->items)) &&
+           !writes_to(fusion, after, find_step_range(fusion, earlier, earlier->items));
 }
 
 /* Joins the copies of a run that can become one step. A nop that is kept ends a group: can_join refuses it. */
@@ -381,8 +357,8 @@ static uint32_t write_items(const fusion_t *fusion, uint32_t step_number, mscclp
 
 /*
  * Writes the shortened program over the block's old program, which is never shorter, and sets the program's new ends.
- * Links are not moved. `positions` is memory for the new position of each step, which the ends of loops refer to. For a
- * step that is left out, it is the position of the next step that is kept.
+ * Links are not moved. `positions` is memory for the new position of each step, for the ends of loops. The position of
+ * a step that is left out is that of the next step that is kept.
  */
 static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t start,
                        uint32_t *positions)
@@ -416,8 +392,8 @@ static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, 
 }
 
 /*
- * Drops and joins steps in all runs of a rank's program. The last run of a loop's body is followed by the next turn,
- * which these functions do not look at. So runs in loops stay as they are.
+ * Drops and joins steps in all runs of a rank's program, except in loops: the next turn follows the last run of a
+ * loop's body, and these functions do not examine it.
  */
 static void fuse_runs(fusion_t *fusion, uint32_t rank)
 {
@@ -469,8 +445,8 @@ void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block
     uint32_t *positions = allocate_zeroed(step_count, sizeof(*positions));
 
     /*
-     * Works on copies, because write_back overwrites the program. If there is no memory for them, or if the block moves
-     * no data, the program is not changed.
+     * Works on copies, because write_back overwrites the program. Without memory, or without data to move, changes
+     * nothing.
      */
     if (fusion.steps != NULL && fusion.items != NULL && fusion.is_dead != NULL && fusion.is_gone != NULL &&
         fusion.is_joined != NULL && positions != NULL && item_count > 0) {
@@ -485,116 +461,4 @@ void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block
     free(fusion.is_gone);
     free(fusion.is_joined);
     free(positions);
-}
-
-/*
- * How a rank's steps use one chunk of the buffer that a call in place has. Uses by peers do not count. Steps are
- * numbered through all blocks.
- */
-typedef struct {
-    uint32_t block, step; /* of the first use, with its number plus 1; 0: no step uses the chunk */
-    range_t range;        /* of the first use */
-    uint32_t last_read;   /* number of the last step that reads it as input, plus 1 */
-    uint32_t first_write; /* number of the first step that writes it as output, plus 1; 0: none */
-    bool is_shared;       /* perhaps not always the same thread uses the same bytes */
-} chunk_use_t;
-
-typedef struct {
-    const mscclpp_plan_t *plan;
-    const mscclpp_plan_program_t *program;
-    uint32_t rank, block_chunks;
-    chunk_use_t *uses; /* by chunk */
-    uint64_t count;    /* chunks */
-} alias_t;
-
-/*
- * Notes how a step uses one item. Ignores other items than the rank's own input that is read and its own output that is
- * written: only a read of the input can find data that the output has overwritten. A port's source counts as shared,
- * because the proxy reads it at any time.
- */
-static void note_use(alias_t *alias, uint32_t block, uint32_t step_number, const mscclpp_dev_plan_item_t *item,
-                     bool is_write)
-{
-    const mscclpp_dev_plan_step_t *step = &alias->program->steps[step_number];
-    const range_t range = range_of(alias->plan, alias->block_chunks, true, item, step->size);
-
-    if (item->base !=
-        MSCCLPP_DEV_PLAN_BUFFERS * alias->rank + (is_write ? MSCCLPP_DEV_PLAN_OUTPUT : MSCCLPP_DEV_PLAN_INPUT)) {
-        return;
-    }
-    for (uint64_t chunk = range.first; chunk < range.first + range.count && chunk < alias->count; ++chunk) {
-        chunk_use_t *use = &alias->uses[chunk];
-
-        if (use->step == 0) {
-            use->step = step_number + 1;
-            use->block = block;
-            use->range = range;
-        }
-        use->is_shared = use->is_shared || use->block != block || !are_equal(use->range, range) ||
-                         !divide_alike(&alias->program->steps[use->step - 1], step) ||
-                         step->code != MSCCLPP_DEV_PLAN_DATA;
-        if (!is_write) {
-            use->last_read = step_number + 1;
-        } else if (use->first_write == 0) {
-            use->first_write = step_number + 1;
-        }
-    }
-}
-
-/*
- * Notes how a step uses each of its items. In a loop, a thread has other parts in each turn than outside. So all chunks
- * with the numbers of the step's items count as shared there, even if an item is in another buffer. This can only turn
- * a yes into a no, which is safe.
- */
-static void note_step(alias_t *alias, uint32_t block, uint32_t step_number, bool in_loop)
-{
-    const mscclpp_dev_plan_step_t *step = &alias->program->steps[step_number];
-    const mscclpp_dev_plan_item_t *items = &alias->program->items[alias->program->starts[block].item + step->items];
-    const uint32_t count = step->code == MSCCLPP_DEV_PLAN_DATA       ? step->sources + step->targets
-                           : step->code == MSCCLPP_DEV_PLAN_PORT_PUT ? 2 * step->count
-                                                                     : 0;
-
-    for (uint32_t i = 0; i < count; ++i) {
-        const bool is_write = step->code == MSCCLPP_DEV_PLAN_DATA && i >= step->sources;
-        const range_t range = range_of(alias->plan, alias->block_chunks, true, &items[i], step->size);
-        const range_t source = range_of(alias->plan, alias->block_chunks, true, &items[0], step->size);
-
-        /* A copy onto itself changes nothing. */
-        if (!is_write || step->sources != 1 || items[0].packets != 0 || !are_equal(range, source)) {
-            note_use(alias, block, step_number, &items[i], is_write);
-        }
-        for (uint64_t chunk = range.first; in_loop && chunk < range.first + range.count && chunk < alias->count;
-             ++chunk) {
-            alias->uses[chunk].is_shared = true;
-        }
-    }
-}
-
-/* Each chunk must be unused on one side, or be read by the same threads before they write it. */
-bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
-                                 const mscclpp_plan_program_t *program)
-{
-    const mscclpp_plan_rank_t *plan_rank = &plan->ranks[rank];
-    const uint32_t in = plan_rank->chunks[MSCCLPP_PLAN_INPUT], out = plan_rank->chunks[MSCCLPP_PLAN_OUTPUT];
-    alias_t alias = {
-        .plan = plan, .program = program, .rank = rank, .block_chunks = block_chunks, .count = in > out ? in : out};
-    bool works = alias.count <= CHUNKS_MAX, in_loop = false;
-
-    alias.uses = works ? calloc(alias.count + 1, sizeof(*alias.uses)) : NULL;
-    for (uint32_t block = 0; block < program->block_count && alias.uses != NULL; ++block) {
-        for (uint32_t i = program->starts[block].step; i < program->starts[block + 1].step; ++i) {
-            in_loop = program->steps[i].code == MSCCLPP_DEV_PLAN_LOOP ||
-                      (in_loop && program->steps[i].code != MSCCLPP_DEV_PLAN_AGAIN);
-            note_step(&alias, block, i, in_loop);
-        }
-    }
-    works = works && alias.uses != NULL;
-    for (uint64_t i = 0; i < alias.count && works; ++i) {
-        const chunk_use_t *use = &alias.uses[i];
-
-        /* If one step does both, each thread loads its units before it stores, so the two may be equal. */
-        works = use->last_read == 0 || use->first_write == 0 || (!use->is_shared && use->last_read <= use->first_write);
-    }
-    free(alias.uses);
-    return works;
 }

@@ -6,8 +6,8 @@
 #include "mca/common/plan/program.h"
 
 /*
- * Shortens the program of the block that begins at `start` and ends the rank's program so far. Its results stay
- * the same, as long as packets of the plan order only themselves. Without memory, the program is unchanged.
+ * Shortens the program of the block that begins at `start`, the last block of the rank's program so far. The results
+ * stay the same, as long as packets of the plan order only themselves. Without memory, the program is unchanged.
  * `block_chunks` is the number of chunks in a rank's block of input or output (mscclpp_plan_block_chunks).
  * `keeps_input` promises that no rank writes to any rank's input.
  *
@@ -19,14 +19,5 @@
  */
 void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks, bool keeps_input,
                        mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t start);
-
-/*
- * Returns true if a rank's program of an out-of-place plan can also serve a call in place. For that, each thread must
- * read its part of the input before it overwrites the same part of the output, and no other thread may overwrite that
- * part. This alone is not enough. The caller must also know that the plan does not write its input, and that no peer
- * uses the two buffers. Returns false also if the plan has too many chunks to look at, or if there is no memory.
- */
-bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
-                                 const mscclpp_plan_program_t *program);
 
 #endif

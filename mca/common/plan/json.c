@@ -95,8 +95,8 @@ const char *mscclpp_json_type_name(mscclpp_json_type_t type)
 #ifdef MSCCLPP_HAVE_YAJL
 
 /*
- * The state of a parse. yajl calls the on_* functions with it as `context`; they build the tree. Each returns 1 to go
- * on, or 0 to stop the parse, with the reason in `reason` or `no_memory`.
+ * The state of a parse. yajl calls the on_* functions, with the state as `context`, and they build the tree. Each of
+ * them returns 1 to go on, or 0 to stop the parse, with the reason in `reason` or `no_memory`.
  */
 typedef struct {
     mscclpp_plan_arena_t *arena;

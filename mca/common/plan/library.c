@@ -138,8 +138,8 @@ typedef struct {
 
 /*
  * Notes that the block at `place` reads or writes an item in the memory of rank `rank`, other than by packets. Each
- * block of each rank has a number of its own. Two blocks can get the same number only if a plan has more blocks than
- * kernels have; such plans are refused afterwards.
+ * block of each rank has a number of its own. Only in a plan with more blocks than kernels have can two blocks get the
+ * same number; such plans are refused afterwards.
  */
 static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, uint32_t rank,
                         bool is_write)
@@ -254,7 +254,8 @@ static void measure_ranks(survey_t *survey)
  *
  * file->packets_may_order_stores becomes true if packets may have to order other stores. That is possible if several
  * blocks access a chunk and one of them writes it: a packet may be the only thing that tells a block that the other is
- * done. If there is no memory to find out, or if the plan is too large, it is true for every plan with packets.
+ * done. If there is no memory for the survey, or if the plan is too large, the field is true for every plan with
+ * packets.
  */
 static void survey_plan(mscclpp_plan_file_t *file)
 {
@@ -415,8 +416,8 @@ static void add_unread_folder(mscclpp_plan_library_t *library, const char *folde
 }
 
 /*
- * Adds the plans in the order of their names, so that all ranks have the same order. Returns false, with nothing added,
- * if `folder` is not a folder.
+ * Adds the plans of a folder in the order of their names, so that all ranks have the same order. Returns false, with
+ * nothing added, if `folder` is not a folder. The caller holds the lock.
  */
 static bool add_folder(mscclpp_plan_library_t *library, const char *folder)
 {
@@ -492,9 +493,10 @@ static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 }
 
 /*
- * Sets file->packets_order_stores to whether the plan's packets have to order other stores. The simulation fails if
- * it finds a fault, if the plan is too large for it, or if memory runs out. After a failure, file->packets_order_stores
- * is unchanged: at first it is the value of survey_plan, true if the packets may have to order other stores.
+ * Simulates the plan, and sets file->packets_order_stores if the plan's packets have to order other stores. The
+ * simulation fails if it finds a fault, if the plan is too large for it, or if memory runs out. After a failure,
+ * file->packets_order_stores is unchanged: at first it has the value of survey_plan, true if the packets may have to
+ * order other stores.
  *
  * With `is_full`, simulates all launches, and refuses the plan if the simulation fails. Otherwise simulates one
  * launch, and ignores a failure. The caller holds the lock.
@@ -519,8 +521,8 @@ static void simulate(mscclpp_plan_file_t *file, bool is_full)
 /*
  * Simulates the plan, unless a proof of it is kept. With `is_full`, the plan is refused if it does not pass the whole
  * simulation. Otherwise the simulation only finds out whether packets have to order other stores; if it fails, the
- * result that they have to is stored. Sets file->packets_order_stores. Nothing is stored for a refused plan. The caller
- * holds the lock.
+ * proof says that they have to. Sets file->packets_order_stores. Nothing is stored for a refused plan. The caller holds
+ * the lock.
  */
 static void prove_once(mscclpp_plan_file_t *file, bool is_full)
 {

@@ -5,6 +5,7 @@
 
 #include "mca/common/plan/ends.h"
 #include "mca/common/plan/fuse.h"
+#include "mca/common/plan/in_place.h"
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
@@ -65,8 +66,8 @@ static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t step_code)
 }
 
 /*
- * Appends a link to the peer. `slot` depends on what the link is for. For signals and waits it is a signal slot, for
- * requests to the proxy a port channel of this rank, and for semaphores a semaphore of this rank.
+ * Appends a link to the peer. The meaning of `slot` depends on the step: a signal slot for signals and waits, a port
+ * channel of this rank for requests to the proxy, and a semaphore of this rank for semaphores.
  */
 static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
 {
@@ -449,7 +450,7 @@ static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
 }
 
 /* Returns the position at which the next block of the program begins. */
-static mscclpp_dev_plan_start_t current_position(const mscclpp_plan_program_t *program)
+static mscclpp_dev_plan_start_t get_position(const mscclpp_plan_program_t *program)
 {
     return (mscclpp_dev_plan_start_t){
         .step = program->step_count, .item = program->item_count, .link = program->link_count};
@@ -487,7 +488,7 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
     }
     for (uint32_t block_index = 0; block_index < plan_rank->block_count && !state.no_memory && state.reason == NULL;
          ++block_index) {
-        program->starts[block_index] = state.block_start = current_position(program);
+        program->starts[block_index] = state.block_start = get_position(program);
         lower_block(&state, &plan_rank->blocks[block_index]);
         if (!packets_order_stores && !state.no_memory) {
             mscclpp_plan_fuse(plan, rank, mscclpp_plan_block_chunks(plan), keeps_input, program, state.block_start);
@@ -498,7 +499,7 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
         add_step(&state, MSCCLPP_DEV_PLAN_END);
     }
     if (program->starts != NULL) {
-        program->starts[program->block_count] = current_position(program);
+        program->starts[program->block_count] = get_position(program);
     }
     if (state.no_memory || state.reason != NULL) {
         mscclpp_plan_program_destroy(program);
@@ -529,8 +530,8 @@ static bool spans_nodes(const reach_t *reach, const mscclpp_plan_group_t *group,
 }
 
 /*
- * Looks for an access of an operation that cannot reach another node (mscclpp_plan_visit_fn_t). The reason that stays
- * is that of the plan's last such access. Also notes packets that go to other nodes.
+ * Looks for accesses of an operation that cannot reach another node (mscclpp_plan_visit_fn_t). In the end,
+ * reach->reason describes the plan's last such access. Also notes packets that go to other nodes.
  */
 static void check_reach(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The version of the checks. It must change whenever they refuse what they have let pass before. */
+/* The version of the checks. It must change whenever the checks begin to refuse plans that they accepted before. */
 #define CHECKER 1
 
 #define LINE 128 /* room for the line in a proof's file, bytes */

@@ -4,9 +4,8 @@
 #include "mca/common/plan/words.h"
 
 /*
- * The functions of this file return false once they have refused the file, with a finding in the report, or have run
- * out of memory (reader.h). What they had stored so far stays in the plan's arena. `list`, in them, is a list's name
- * for messages.
+ * A function of this file that returns false has refused the file, with a finding in the report, or has run out of
+ * memory (reader.h). What it has stored stays in the plan's arena. A parameter `list` is a list's name for messages.
  */
 
 /*
@@ -22,9 +21,10 @@ static bool check_object(mscclpp_plan_reader_t *reader, const char *list, const 
 }
 
 /*
- * Makes room for more entries of a table. `table_p` is the address of the pointer to the table, which may have any
- * type. The capacity is not stored, because it is the power of two that follows from `count`. Old tables stay in the
- * arena until the plan is freed. Returns false, with the table unchanged, if there is no memory (reader->no_memory).
+ * Makes room for `more` further entries of `size` bytes in a table of `count` entries. `table_p` is the address of the
+ * pointer to the table, which may have any type. The capacity is not stored, because it is the power of two that
+ * follows from `count`. Old tables stay in the arena until the plan is freed. Returns false, with the table unchanged,
+ * if there is no memory (reader->no_memory).
  */
 static bool grow_table(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t more, size_t size, void *table_p)
 {
@@ -456,8 +456,8 @@ static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     }
     gpus = mscclpp_json_get(root, "gpus");
     /*
-     * A file of another version of the format would have many faults. Its keys are checked first, so that an unknown
-     * key is reported and not a fault that follows from it.
+     * A file of another version of the format would have many faults. The keys are checked first, so that an unknown
+     * key is reported, and not a fault that follows from the unknown key.
      */
     if (!mscclpp_plan_check_keys(reader, root)) {
         return false;

@@ -17,8 +17,8 @@ typedef struct {
  * - In a group of blocks: the block's part. Elements that do not divide evenly go to the first blocks, one for each.
  * - Otherwise: all elements.
  */
-static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
-                        uint32_t size)
+static slice_t find_slice(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
+                          uint32_t size)
 {
     const mscclpp_plan_op_t *outer = &sim->plan->ranks[block->rank].blocks[block->block].ops[block->op];
     uint64_t total = (uint64_t)size * sim->cells_per_chunk, unit, first, end;
@@ -44,8 +44,8 @@ static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
  * even where scratch chunks wrap around, because a turn of a pipeline never extends past their end (wrap_bytes in
  * simulate.c).
  */
-static size_t first_cell_of(const mscclpp_sim_t *sim, uint32_t launch, uint32_t rank_number,
-                            const mscclpp_plan_item_t *item, uint64_t first_element, bool are_packets)
+static size_t find_first_cell(const mscclpp_sim_t *sim, uint32_t launch, uint32_t rank_number,
+                              const mscclpp_plan_item_t *item, uint64_t first_element, bool are_packets)
 {
     const mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
     uint64_t stride = sim->cells_per_chunk, half = 0;
@@ -61,10 +61,10 @@ static size_t first_cell_of(const mscclpp_sim_t *sim, uint32_t launch, uint32_t 
 }
 
 /*
- * Returns how threads divide the operation's data. One packet among its operands makes an operation a packet operation:
- * it goes through plain operands in the order of packets, too.
+ * Returns how threads divide the operation's data. An operation with a packet among its operands goes through its plain
+ * operands in the order of packets, too.
  */
-static mscclpp_sim_map_t thread_map_of(const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
+static mscclpp_sim_map_t choose_thread_map(const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
     if (op->kind == MSCCLPP_PLAN_OP_GLRES || op->kind == MSCCLPP_PLAN_OP_GSTORE) {
         return MSCCLPP_SIM_WIDE;
@@ -91,8 +91,8 @@ bool mscclpp_sim_look_for_packets(mscclpp_sim_t *sim, mscclpp_sim_block_t *block
         if (!mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i))) {
             continue;
         }
-        slice = slice_of(sim, block, op, op->src[i].size);
-        first_cell = first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.first, true);
+        slice = find_slice(sim, block, op, op->src[i].size);
+        first_cell = find_first_cell(sim, block->launch, block->rank, &op->src[i], slice.first, true);
         for (uint64_t element = 0; element < slice.count; ++element) {
             if (!mscclpp_sim_has_packet(sim, first_cell + 2 * element, block->launch)) {
                 block->missing_cell = first_cell + 2 * element;
@@ -106,8 +106,8 @@ bool mscclpp_sim_look_for_packets(mscclpp_sim_t *sim, mscclpp_sim_block_t *block
 bool mscclpp_sim_source_covers(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                                uint32_t i, size_t cell)
 {
-    slice_t slice = slice_of(sim, block, op, op->src[i].size);
-    size_t first_cell = first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.first, true);
+    slice_t slice = find_slice(sim, block, op, op->src[i].size);
+    size_t first_cell = find_first_cell(sim, block->launch, block->rank, &op->src[i], slice.first, true);
 
     return cell >= first_cell && cell < first_cell + 2 * slice.count;
 }
@@ -118,7 +118,7 @@ bool mscclpp_sim_source_covers(const mscclpp_sim_t *sim, const mscclpp_sim_block
  * reference, and releases it after the operation. Each cell that receives a packet holds a reference, too. Returns
  * NULL, and sets sim->no_memory, if there is no memory.
  */
-static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint64_t length)
+static mscclpp_sim_packet_t *make_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint64_t length)
 {
     mscclpp_sim_packet_t *packet = malloc(sizeof(*packet));
     mscclpp_sim_know_t *know = mscclpp_sim_know_copy(sim, actor->now), entry;
@@ -170,8 +170,8 @@ typedef struct {
 
 /*
  * Notes what the receiver learns from a run of packets. The receiver learns what the sender knew, and how far the
- * sender had come. Only the threads that have read these packets know it at first; after the next nop, all threads of
- * the receiver do. Packets that the receiver sent itself contain nothing new.
+ * sender had come. At first only the threads that have read these packets know this; after the next nop, all threads of
+ * the receiver know it. Packets that the receiver sent itself contain nothing new.
  */
 static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const packet_run_t *run)
 {
@@ -223,7 +223,7 @@ static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const
 }
 
 /* Returns the number of the block that sent a packet. A proxy's packets count for the block that asked it. */
-static uint32_t sender_of(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *packet)
+static uint32_t find_sender(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *packet)
 {
     if (packet->agent < sim->block_count) {
         return packet->agent;
@@ -247,7 +247,7 @@ static void learn_from_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, si
                 learn_from_run(sim, actor, &run);
             }
             run = (packet_run_t){
-                .packet = cell->packet, .block = sender_of(sim, cell->packet), .first = element, .is_aligned = true};
+                .packet = cell->packet, .block = find_sender(sim, cell->packet), .first = element, .is_aligned = true};
         }
         ++run.count;
         run.is_aligned = run.is_aligned && cell->write.position == element;
@@ -271,14 +271,14 @@ static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *bl
     if (item->where == MSCCLPP_PLAN_MULTICAST) {
         group = &sim->plan->ranks[block->rank].groups[item->group];
         for (uint32_t i = 0; i < group->count; ++i) {
-            first_cell = first_cell_of(sim, block->launch, group->ranks[i], item, first_element, false) + element;
+            first_cell = find_first_cell(sim, block->launch, group->ranks[i], item, first_element, false) + element;
             next = mscclpp_sim_read(sim, &block->actor, block->launch, first_cell,
                                     (mscclpp_sim_thread_t){(uint32_t)element, map});
             value = i == 0 ? next : mscclpp_sim_combine(sim, value, next);
         }
         return value;
     }
-    first_cell = first_cell_of(sim, block->launch, item->rank, item, first_element, are_packets);
+    first_cell = find_first_cell(sim, block->launch, item->rank, item, first_element, are_packets);
     return are_packets ? mscclpp_sim_read_packet(sim, &block->actor, first_cell + 2 * element, (uint32_t)element)
                        : mscclpp_sim_read(sim, &block->actor, block->launch, first_cell + element,
                                           (mscclpp_sim_thread_t){(uint32_t)element, map});
@@ -310,21 +310,21 @@ static void write_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
     const mscclpp_plan_group_t *group;
 
     if (item->where != MSCCLPP_PLAN_MULTICAST) {
-        write_element(sim, block, first_cell_of(sim, block->launch, item->rank, item, first_element, packet != NULL),
+        write_element(sim, block, find_first_cell(sim, block->launch, item->rank, item, first_element, packet != NULL),
                       element, map, value, packet);
         return;
     }
     group = &sim->plan->ranks[block->rank].groups[item->group];
     for (uint32_t i = 0; i < group->count; ++i) {
         write_element(sim, block,
-                      first_cell_of(sim, block->launch, group->ranks[i], item, first_element, packet != NULL), element,
-                      map, value, packet);
+                      find_first_cell(sim, block->launch, group->ranks[i], item, first_element, packet != NULL),
+                      element, map, value, packet);
     }
 }
 
 /*
  * Executes an operation that copies each source to its own target. Packets that it reads must have arrived. The block
- * learns from a source's packets before it sends its own packets, because those pass on all that the block knows.
+ * learns from a source's packets before it sends packets, because sent packets pass on all that the block knows.
  */
 static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                        const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
@@ -332,15 +332,15 @@ static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
     for (uint32_t i = 0; i < op->src_count && !sim->no_memory; ++i) {
         bool from_packets = mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i));
         bool are_packets = mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i));
-        slice_t slice = slice_of(sim, block, op, op->src[i].size);
+        slice_t slice = find_slice(sim, block, op, op->src[i].size);
         mscclpp_sim_packet_t *packet;
 
         if (from_packets) {
             learn_from_source(sim, &block->actor,
-                              first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.first, true),
+                              find_first_cell(sim, block->launch, block->rank, &op->src[i], slice.first, true),
                               slice.count);
         }
-        packet = are_packets ? new_packet(sim, &block->actor, slice.count) : NULL;
+        packet = are_packets ? make_packet(sim, &block->actor, slice.count) : NULL;
         for (uint64_t element = 0; element < slice.count && !sim->no_memory; ++element) {
             mscclpp_sim_value_t value = read_item(sim, block, &op->src[i], slice.first, element, from_packets, map);
 
@@ -352,20 +352,19 @@ static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
 
 /*
  * Executes an operation that combines all sources and stores the result to all targets. Packets that it reads must have
- * arrived. The block learns from them before it creates its own packets, because those pass on all that the block
- * knows.
+ * arrived. The block learns from them before it sends packets, because sent packets pass on all that the block knows.
  */
 static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                     const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
 {
-    slice_t slice = slice_of(sim, block, op, op->src[0].size);
+    slice_t slice = find_slice(sim, block, op, op->src[0].size);
     mscclpp_sim_packet_t *packet = NULL;
     bool sends_packets = false;
 
     for (uint32_t i = 0; i < op->src_count; ++i) {
         if (mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i))) {
             learn_from_source(sim, &block->actor,
-                              first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.first, true),
+                              find_first_cell(sim, block->launch, block->rank, &op->src[i], slice.first, true),
                               slice.count);
         }
     }
@@ -373,7 +372,7 @@ static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
         sends_packets = sends_packets || mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i));
     }
     if (sends_packets) {
-        packet = new_packet(sim, &block->actor, slice.count);
+        packet = make_packet(sim, &block->actor, slice.count);
     }
     for (uint64_t element = 0; element < slice.count && !sim->no_memory; ++element) {
         mscclpp_sim_value_t value = {0, 0}, next;
@@ -401,10 +400,11 @@ static void ask_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscc
     bool signals = op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF;
 
     if (op->kind == MSCCLPP_PLAN_OP_RPPKT) {
-        slice_t slice = slice_of(sim, block, op, op->src[0].size);
+        slice_t slice = find_slice(sim, block, op, op->src[0].size);
 
         learn_from_source(sim, &block->actor,
-                          first_cell_of(sim, block->launch, block->rank, &op->src[0], slice.first, true), slice.count);
+                          find_first_cell(sim, block->launch, block->rank, &op->src[0], slice.first, true),
+                          slice.count);
     }
     if (moves_packets) {
         /* All threads must have written their packets before one of them asks the proxy to move them. */
@@ -412,12 +412,12 @@ static void ask_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscc
     }
     for (uint32_t i = 0; i < op->dst_count; ++i) {
         const mscclpp_plan_item_t *src = &op->src[op->kind == MSCCLPP_PLAN_OP_RPPKT ? 0 : i];
-        slice_t slice = slice_of(sim, block, op, src->size);
+        slice_t slice = find_slice(sim, block, op, src->size);
         mscclpp_sim_entry_t entry = {
             .is_put = true, .is_raw = moves_packets, .is_signal = signals, .launch = block->launch};
 
-        entry.from = first_cell_of(sim, block->launch, block->rank, src, slice.first, moves_packets);
-        entry.to = first_cell_of(sim, block->launch, op->dst[i].rank, &op->dst[i], slice.first, moves_packets);
+        entry.from = find_first_cell(sim, block->launch, block->rank, src, slice.first, moves_packets);
+        entry.to = find_first_cell(sim, block->launch, op->dst[i].rank, &op->dst[i], slice.first, moves_packets);
         entry.elements = slice.count;
         mscclpp_sim_push(sim, block, op->channels[i], entry);
     }
@@ -426,7 +426,7 @@ static void ask_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscc
 void mscclpp_sim_do_data(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
-    mscclpp_sim_map_t map = thread_map_of(op, shape);
+    mscclpp_sim_map_t map = choose_thread_map(op, shape);
 
     if (mscclpp_plan_puts_over_ports(op)) {
         ask_proxy(sim, block, op);

@@ -38,8 +38,8 @@ static void set_inputs(mscclpp_sim_t *sim, uint32_t rank_number, uint32_t launch
 }
 
 /*
- * Sets the inputs of the next launch, and once more after the last launch, although nothing uses them then. These
- * writes are checked like all others, so they reveal peers or proxies that still access the buffers.
+ * Sets the inputs of the next launch. Sets them once more after the last launch, although no launch uses them: these
+ * writes are checked like all others, and reveal peers or proxies that still access the buffers.
  */
 void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 {
@@ -104,8 +104,8 @@ static void check_results(mscclpp_sim_t *sim, uint32_t rank_number)
 }
 
 /*
- * The application learns what its own rank's blocks know, and nothing else about peers: its kernel's end is all that it
- * sees.
+ * The application learns what the blocks of its own rank know. It learns nothing else about peers, because it sees only
+ * the end of its own kernel.
  */
 bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 {

@@ -192,7 +192,7 @@ static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *act
 /*
  * Adds a read to the list of the cell. To keep the list short, the new read replaces an earlier read of the same actor
  * where that loses nothing: everything that is ordered after the new read must also be ordered after the earlier one.
- * That is so if all threads have met in between (`synced`), or if the same thread made both reads. If memory runs out,
+ * This holds if all threads have met in between (`synced`), or if the same thread made both reads. If memory runs out,
  * sim->no_memory ends the run.
  */
 static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell,

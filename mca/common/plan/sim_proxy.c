@@ -1,4 +1,4 @@
-/* Carries out what blocks ask of the proxies of port channels: later than the blocks ask for it, and in order. */
+/* Carries out the requests of blocks to the proxies of port channels: in order, and later than the blocks make them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -87,41 +87,53 @@ static uint32_t *count_movers(const mscclpp_plan_t *plan)
     return movers.counts;
 }
 
+/* Returns the size of a chunk in bytes, at least 1, if the message has `bytes` bytes. */
+static uint64_t compute_chunk_bytes(const mscclpp_plan_t *plan, uint64_t bytes)
+{
+    uint64_t in_chunks = 0, out_chunks = 0, message_chunks, chunk_bytes;
+
+    mscclpp_sim_get_shape(plan, 0, &in_chunks, &out_chunks);
+    message_chunks = plan->collective == MSCCLPP_PLAN_ALLGATHER || in_chunks == 0 ? out_chunks : in_chunks;
+    chunk_bytes = message_chunks > 0 ? bytes / message_chunks : bytes;
+    return chunk_bytes > 0 ? chunk_bytes : 1;
+}
+
+/*
+ * Divides the chunks of the simulation into cells. Each block of the largest group needs at least one cell. With
+ * pipelines, a cell is the greatest common divisor of the turns. Returns false, with nothing changed, if a chunk would
+ * have more than `max_cells` cells.
+ */
+static bool divide_chunks(mscclpp_sim_t *sim, uint64_t chunk_bytes, uint64_t max_cells)
+{
+    cut_t cut = {.largest_group = 1, .unit = 0};
+    uint64_t cells;
+
+    mscclpp_plan_visit(sim->plan, note_cut, &cut);
+    cells = cut.unit > 0 ? (chunk_bytes + cut.unit - 1) / cut.unit : cut.largest_group;
+    if (cells > max_cells) {
+        return false;
+    }
+    sim->cell_size = cut.unit > 0 ? cut.unit : 1;
+    sim->cells_per_chunk = (uint32_t)cells;
+    sim->cell_bytes = (double)chunk_bytes / (double)cells;
+    return true;
+}
+
 bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclpp_plan_cost_t *cost,
                         mscclpp_plan_report_t *report, mscclpp_plan_trace_t *trace)
 {
     enum { MAX_CELLS = 1024 }; /* of a chunk; also limits how many turns a pipeline has */
-    uint64_t in_chunks = 0, out_chunks = 0, chunk_bytes, cells;
-    cut_t cut = {.largest_group = 1, .unit = 0};
-    uint32_t *movers;
     mscclpp_sim_t sim = {.plan = plan, .report = report, .launches = 1, .seed = 1, .cost = cost, .trace = trace};
     int faults_before = report->faults;
+    uint32_t *movers;
 
     memset(trace, 0, sizeof(*trace));
-    mscclpp_plan_visit(plan, note_cut, &cut);
-    mscclpp_sim_get_shape(plan, 0, &in_chunks, &out_chunks);
-
-    in_chunks = plan->collective == MSCCLPP_PLAN_ALLGATHER || in_chunks == 0 ? out_chunks : in_chunks;
-    chunk_bytes = bytes / (in_chunks > 0 ? in_chunks : 1);
-    chunk_bytes = chunk_bytes > 0 ? chunk_bytes : 1;
-    /*
-     * Each block of the largest group needs at least one cell. With pipelines, a cell is the greatest common divisor of
-     * the turns.
-     */
-    sim.cell_size = 1;
-    cells = cut.largest_group;
-    if (cut.unit > 0) {
-        sim.cell_size = cut.unit;
-        cells = (chunk_bytes + cut.unit - 1) / cut.unit;
-    }
-    if (cells > MAX_CELLS) {
+    if (!divide_chunks(&sim, compute_chunk_bytes(plan, bytes), MAX_CELLS)) {
         mscclpp_plan_add_finding(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
                                  "a message of %llu bytes takes more than %d turns of a pipeline",
                                  (unsigned long long)bytes, MAX_CELLS);
         return false;
     }
-    sim.cells_per_chunk = (uint32_t)cells;
-    sim.cell_bytes = (double)chunk_bytes / (double)cells;
     movers = count_movers(plan);
     if (movers == NULL) {
         report->no_memory = true;
