@@ -190,37 +190,36 @@ static bool check_file(const char *path, const options_t *options)
 }
 
 /*
- * Checks all files, even after one of them was refused. Returns PLAN_REFUSED if a plan is refused or cannot be read, or
- * if the output cannot be written, and PLAN_USAGE for a wrong option or if no file is named.
+ * Parses the options of the command. Returns -1 if files are to be checked, and otherwise the exit status: PLAN_OK
+ * after printing the help, and PLAN_USAGE, with a message printed, for a wrong option or if no file is named.
  */
-int plan_tool_check(int argc, char **argv)
+static int parse_options(int argc, char **argv, options_t *options)
 {
-    options_t options = {.sim = {.launches = MSCCLPP_PLAN_LAUNCHES, .seed = 1}};
     uint64_t number = 0;
-    int option, status = PLAN_OK;
+    int option;
 
     optind = 1;
     while ((option = getopt_long(argc, argv, "qh", option_table, NULL)) != -1) {
         switch (option) {
         case JSON:
-            options.prints_json = true;
+            options->prints_json = true;
             break;
         case STATIC:
-            options.is_static_only = true;
+            options->is_static_only = true;
             break;
         case LAUNCHES:
             if (!plan_tool_number("--launches", optarg, 1, MSCCLPP_PLAN_MAX_LAUNCHES, &number)) {
                 return PLAN_USAGE;
             }
-            options.sim.launches = (int)number;
+            options->sim.launches = (int)number;
             break;
         case SEED:
-            if (!plan_tool_number("--seed", optarg, 1, UINT32_MAX, &options.sim.seed)) {
+            if (!plan_tool_number("--seed", optarg, 1, UINT32_MAX, &options->sim.seed)) {
                 return PLAN_USAGE;
             }
             break;
         case 'q':
-            options.is_quiet = true;
+            options->is_quiet = true;
             break;
         case 'h':
             fputs(help, stdout);
@@ -233,6 +232,22 @@ int plan_tool_check(int argc, char **argv)
         fprintf(stderr, "mscclpp_plan check: at least one FILE is needed\n");
         return PLAN_USAGE;
     }
+    return -1;
+}
+
+/*
+ * Checks all files, even after a file was refused. Returns PLAN_REFUSED if a plan is refused or cannot be read, or if
+ * the output cannot be written, and PLAN_USAGE for a wrong option or if no file is named.
+ */
+int plan_tool_check(int argc, char **argv)
+{
+    options_t options = {.sim = {.launches = MSCCLPP_PLAN_LAUNCHES, .seed = 1}};
+    int status = parse_options(argc, argv, &options);
+
+    if (status >= 0) {
+        return status;
+    }
+    status = PLAN_OK;
     if (options.prints_json) {
         printf("[\n");
     }

@@ -17,8 +17,8 @@ static const char help[] =
 static const struct option option_table[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 
 /*
- * The most lines of a block for which the longest common subsequence is computed. The table for it has as many entries
- * as the square of this number. Longer blocks are compared line by line.
+ * The maximum number of lines of a block for which the longest common subsequence is computed. The table for it has
+ * about as many entries as the square of this number. Longer blocks are compared line by line.
  */
 enum { MAX_LINES = 4096 };
 
@@ -98,7 +98,7 @@ static void free_lines(lines_t *lines)
  * because an entry depends on the entries with larger indices. No length exceeds MAX_LINES, so 16 bits are enough. The
  * caller frees the table. Returns NULL if a list has more than MAX_LINES lines, or if memory runs out.
  */
-static unsigned short *common_lengths(const lines_t *a, const lines_t *b)
+static unsigned short *compute_common_lengths(const lines_t *a, const lines_t *b)
 {
     size_t width = b->count + 1;
     unsigned short *lengths =
@@ -107,10 +107,12 @@ static unsigned short *common_lengths(const lines_t *a, const lines_t *b)
     for (size_t i = a->count; lengths != NULL && i-- > 0;) {
         for (size_t j = b->count; j-- > 0;) {
             unsigned short down = lengths[(i + 1) * width + j], right = lengths[i * width + j + 1];
+            unsigned short length = down > right ? down : right;
 
-            lengths[i * width + j] = strcmp(a->lines[i], b->lines[j]) == 0
-                                         ? (unsigned short)(lengths[(i + 1) * width + j + 1] + 1)
-                                         : (down > right ? down : right);
+            if (strcmp(a->lines[i], b->lines[j]) == 0) {
+                length = (unsigned short)(lengths[(i + 1) * width + j + 1] + 1);
+            }
+            lengths[i * width + j] = length;
         }
     }
     return lengths;
@@ -124,7 +126,7 @@ static unsigned short *common_lengths(const lines_t *a, const lines_t *b)
  */
 static bool diff_block(uint32_t rank, uint32_t block, const lines_t *a, const lines_t *b)
 {
-    unsigned short *lengths = common_lengths(a, b);
+    unsigned short *lengths = compute_common_lengths(a, b);
     size_t i = 0, j = 0, width = b->count + 1;
     bool is_same = true;
 
@@ -200,7 +202,7 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
  * and channels of ranks other than 0 are compared only as far as operations name them. If memory runs out for a block,
  * the function prints a message and counts the block as different.
  */
-static bool diff(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
+static bool diff_plans(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 {
     /* The heads show whether the numbers of ranks differ. Ranks that only one plan has are not compared. */
     bool is_same = diff_head(a, b);
@@ -248,7 +250,7 @@ int plan_tool_diff(int argc, char **argv)
     }
     a = plan_tool_load(argv[optind]);
     b = plan_tool_load(argv[optind + 1]);
-    status = a != NULL && b != NULL && diff(a, b) ? PLAN_OK : PLAN_REFUSED;
+    status = a != NULL && b != NULL && diff_plans(a, b) ? PLAN_OK : PLAN_REFUSED;
     mscclpp_plan_free(a);
     mscclpp_plan_free(b);
     return status;

@@ -30,7 +30,7 @@ enum { MAX_ARROWS = 4000 };
  * Returns the colour of an operation's box. draw_head() draws the legend. All operations that are not listed here are
  * reductions.
  */
-static const char *colour_of(mscclpp_plan_op_kind_t kind)
+static const char *get_colour(mscclpp_plan_op_kind_t kind)
 {
     switch (kind) {
     case MSCCLPP_PLAN_OP_NOP:
@@ -84,7 +84,7 @@ static void print_escaped(FILE *out, const char *text)
 }
 
 /* Returns the vertical position of the top of a block's row, in pixels. */
-static double row_top(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block)
+static double find_row_top(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block)
 {
     double y = TOP;
 
@@ -103,7 +103,7 @@ static void draw_spans(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan
     for (size_t i = 0; i < trace->span_count; ++i) {
         const mscclpp_plan_span_t *span = &trace->spans[i];
         const mscclpp_plan_op_t *op = &plan->ranks[span->rank].blocks[span->block].ops[span->op];
-        double y = row_top(plan, span->rank, span->block);
+        double y = find_row_top(plan, span->rank, span->block);
         char *text;
 
         op = span->inner >= 0 ? &op->body[span->inner] : op;
@@ -115,7 +115,7 @@ static void draw_spans(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan
         }
         fprintf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill=\"%s\"><title>%u",
                 LEFT + span->began * scale, y + INSET, (span->ended - span->began) * scale, ROW_HEIGHT - 2 * INSET,
-                colour_of(op->kind), span->op);
+                get_colour(op->kind), span->op);
         if (span->inner >= 0) {
             fprintf(out, ".%d, turn %u", span->inner, span->turn);
         }
@@ -140,8 +140,8 @@ static void draw_arrows(FILE *out, const mscclpp_plan_t *plan, const mscclpp_pla
         fprintf(out,
                 "<line x1=\"%.2f\" y1=\"%.1f\" x2=\"%.2f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"0.7\" "
                 "stroke-opacity=\"0.6\" marker-end=\"url(#head)\"/>\n",
-                LEFT + arrow->sent_at * scale, row_top(plan, arrow->from_rank, arrow->from_block) + ROW_HEIGHT / 2,
-                LEFT + arrow->arrives_at * scale, row_top(plan, arrow->to_rank, arrow->to_block) + ROW_HEIGHT / 2,
+                LEFT + arrow->sent_at * scale, find_row_top(plan, arrow->from_rank, arrow->from_block) + ROW_HEIGHT / 2,
+                LEFT + arrow->arrives_at * scale, find_row_top(plan, arrow->to_rank, arrow->to_block) + ROW_HEIGHT / 2,
                 arrow->is_packet ? PACKET_COLOUR : SIGNAL_COLOUR);
     }
 }
@@ -149,7 +149,7 @@ static void draw_arrows(FILE *out, const mscclpp_plan_t *plan, const mscclpp_pla
 /* Begins the picture: sets its size, defines the arrowhead, and draws the title and the legend of the colours. */
 static void draw_head(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, uint64_t bytes)
 {
-    double bottom = row_top(plan, plan->rank_count, 0) + 24;
+    double bottom = find_row_top(plan, plan->rank_count, 0) + 24;
 
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" font-family=\"sans-serif\" "
@@ -173,7 +173,7 @@ static void draw_rows(FILE *out, const mscclpp_plan_t *plan)
 {
     for (uint32_t rank = 0; rank < plan->rank_count; ++rank) {
         for (uint32_t block = 0; block < plan->ranks[rank].block_count; ++block) {
-            double y = row_top(plan, rank, block);
+            double y = find_row_top(plan, rank, block);
 
             fprintf(out,
                     "<text x=\"8\" y=\"%.1f\">rank %u block %u</text>\n<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" "

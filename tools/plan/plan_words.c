@@ -74,16 +74,19 @@ static void print_pairs(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, co
 }
 
 /* Returns how the text of a reduction begins. */
-static const char *reduction_words(mscclpp_plan_reduce_t reduce)
+static const char *get_reduction_words(mscclpp_plan_reduce_t reduce)
 {
-    return reduce == MSCCLPP_PLAN_SUM ? "sum of " : reduce == MSCCLPP_PLAN_MIN ? "minimum of " : "maximum of ";
+    if (reduce == MSCCLPP_PLAN_SUM) {
+        return "sum of ";
+    }
+    return reduce == MSCCLPP_PLAN_MIN ? "minimum of " : "maximum of ";
 }
 
 /*
  * Returns the verb of an operation that moves each source to its own destination. Returns NULL for all other
  * operations.
  */
-static const char *pair_verb(const mscclpp_plan_op_t *op)
+static const char *get_pair_verb(const mscclpp_plan_op_t *op)
 {
     bool by_proxy = op->channel_type == MSCCLPP_PLAN_PORT;
 
@@ -121,7 +124,7 @@ static void print_reduction(FILE *out, const mscclpp_plan_t *plan, uint32_t rank
     /* Destinations that get the plain result, without packets. */
     uint32_t plain_count = sends_packets ? 1 : op->dst_count;
 
-    fprintf(out, "writes the %s", reduction_words(op->reduce));
+    fprintf(out, "writes the %s", get_reduction_words(op->reduce));
     print_items(out, plan, rank, op->src, 0, op->src_count, " + ");
     fprintf(out, " to ");
     print_items(out, plan, rank, op->dst, 0, plain_count, ", ");
@@ -133,11 +136,11 @@ static void print_reduction(FILE *out, const mscclpp_plan_t *plan, uint32_t rank
 
 /*
  * Prints what an operation that moves or reduces data does. An operation that forwards packets is a separate case; any
- * other operation for which pair_verb knows no verb is a reduction.
+ * other operation for which get_pair_verb knows no verb is a reduction.
  */
 static void print_data_op(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
-    const char *verb = pair_verb(op);
+    const char *verb = get_pair_verb(op);
 
     if (op->kind == MSCCLPP_PLAN_OP_RPPKT) {
         fprintf(out, "passes on the packets of ");

@@ -35,8 +35,10 @@ uint32_t mscclpp_plan_program_brief_chunks(const mscclpp_plan_program_t *program
     return is_brief ? program->max_chunks : 0;
 }
 
-/* Sets the counters of one step's links. A signal increments a counter of the peer. A wait reads a counter of this
- * rank. */
+/*
+ * Sets the counters of one step's links. A signal increments a counter of the peer. A wait reads a counter of this
+ * rank.
+ */
 static void resolve_links(mscclpp_dev_plan_link_t *links, uint32_t count, bool is_signal, uint32_t rank,
                           uint64_t *const *counters)
 {
@@ -61,6 +63,7 @@ void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank
     }
 }
 
+/* Returns the larger of two numbers. */
 static uint32_t larger(uint32_t one, uint32_t other)
 {
     return one > other ? one : other;

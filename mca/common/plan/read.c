@@ -363,19 +363,10 @@ static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     return true;
 }
 
-/*
- * Reads the values of the plan as a whole. Optional keys have these defaults:
- * - threads in a block: 1024, the most that a GPU allows;
- * - alignment of chunks: 16 bytes;
- * - messages: any size;
- * - "reuse_resources" and "use_double_scratch_buffer": false.
- */
-static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
+/* Reads the name of the plan. */
+static bool read_name(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
-    static const char *const protocols[] = {"Simple", "LL", NULL};
     const mscclpp_json_t *name = mscclpp_plan_find_required(reader, root, "the plan", "name", MSCCLPP_JSON_STRING);
-    int choice = 0;
-    uint64_t threads = 0, alignment = 0;
 
     if (name == NULL) {
         return false;
@@ -386,8 +377,25 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     if (!mscclpp_plan_allocate(reader, strlen(name->text) + 1, 1, &plan->name)) {
         return false;
     }
-    memcpy(plan->name, name->text, strlen(name->text));
-    if (!mscclpp_plan_read_choice(reader, root, "the plan", "collective", mscclpp_plan_collective_words, &choice)) {
+    memcpy(plan->name, name->text, strlen(name->text)); /* the memory is zeroed, so the name ends with a zero byte */
+    return true;
+}
+
+/*
+ * Reads the values of the plan as a whole. Optional keys have these defaults:
+ * - threads in a block: 1024, the most that a GPU allows;
+ * - alignment of chunks: 16 bytes;
+ * - messages: any size;
+ * - "reuse_resources" and "use_double_scratch_buffer": false.
+ */
+static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
+{
+    static const char *const protocols[] = {"Simple", "LL", NULL};
+    int choice = 0;
+    uint64_t threads = 0, alignment = 0;
+
+    if (!read_name(reader, root, plan) ||
+        !mscclpp_plan_read_choice(reader, root, "the plan", "collective", mscclpp_plan_collective_words, &choice)) {
         return false;
     }
     plan->collective = (mscclpp_plan_collective_t)choice;

@@ -4,7 +4,7 @@
 #include "mca/common/plan/reader.h"
 #include "mca/common/plan/words.h"
 
-/* Here, too, functions return false once they have refused the file or run out of memory (reader.h). */
+/* As in read.c, a function that returns false has refused the file or has run out of memory (reader.h). */
 
 /* Reads one source or target. `list` is the name of the list for messages. */
 static bool read_item(mscclpp_plan_reader_t *reader, const char *list, const mscclpp_json_t *value,
@@ -120,6 +120,29 @@ static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
 }
 
 /*
+ * Reads a word that an operation may have under `key`, and sets *choice_p to its position in `words`. If the key is
+ * absent, sets *choice_p to `fallback`.
+ */
+static bool read_optional_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *key,
+                                 const char *const *words, int fallback, int *choice_p)
+{
+    *choice_p = fallback;
+    return mscclpp_json_get(object, key) == NULL ||
+           mscclpp_plan_read_choice(reader, object, "an operation", key, words, choice_p);
+}
+
+/* Reads the lists of an operation. All of them are optional here; mscclpp_plan_check_ops refuses what a kind lacks. */
+static bool read_lists(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_op_t *op)
+{
+    return mscclpp_plan_read_numbers(reader, object, "an operation", "channel_ids", MSCCLPP_PLAN_MAX_TABLE,
+                                     MSCCLPP_PLAN_MAX_ITEMS, false, &op->channel_ids, &op->channel_count) &&
+           mscclpp_plan_read_numbers(reader, object, "an operation", "semaphore_ids", MSCCLPP_PLAN_MAX_TABLE,
+                                     MSCCLPP_PLAN_MAX_ITEMS, false, &op->semaphores, &op->semaphore_count) &&
+           read_items(reader, object, "src_buff", &op->src, &op->src_count) &&
+           read_items(reader, object, "dst_buff", &op->dst, &op->dst_count);
+}
+
+/*
  * Reads one operation. Also reads keys that the operation's kind does not use; they are ignored later. Until the kind
  * is known, findings use the operation's name from the file. Returns false after a fault, which is in the report, or if
  * there is no memory.
@@ -142,31 +165,16 @@ static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
     }
     op->kind = (mscclpp_plan_op_kind_t)choice;
     reader->place.name = mscclpp_plan_op_name(op->kind);
-    op->channel_type = MSCCLPP_PLAN_NO_CHANNEL;
-    if (mscclpp_json_get(object, "channel_type") != NULL) {
-        if (!mscclpp_plan_read_choice(reader, object, "an operation", "channel_type", mscclpp_plan_channel_words,
-                                      &choice)) {
-            return false;
-        }
-        op->channel_type = (mscclpp_plan_channel_type_t)choice;
+    if (!read_optional_choice(reader, object, "channel_type", mscclpp_plan_channel_words, MSCCLPP_PLAN_NO_CHANNEL,
+                              &choice)) {
+        return false;
     }
-    op->reduce = MSCCLPP_PLAN_SUM;
-    if (mscclpp_json_get(object, "reduce_op") != NULL) {
-        if (!mscclpp_plan_read_choice(reader, object, "an operation", "reduce_op", mscclpp_plan_reduce_words,
-                                      &choice)) {
-            return false;
-        }
-        op->reduce = (mscclpp_plan_reduce_t)choice;
+    op->channel_type = (mscclpp_plan_channel_type_t)choice;
+    if (!read_optional_choice(reader, object, "reduce_op", mscclpp_plan_reduce_words, MSCCLPP_PLAN_SUM, &choice)) {
+        return false;
     }
-    /*
-     * These lists are optional here. mscclpp_plan_check_ops refuses an operation that lacks a list that its kind needs.
-     */
-    if (!mscclpp_plan_read_numbers(reader, object, "an operation", "channel_ids", MSCCLPP_PLAN_MAX_TABLE,
-                                   MSCCLPP_PLAN_MAX_ITEMS, false, &op->channel_ids, &op->channel_count) ||
-        !mscclpp_plan_read_numbers(reader, object, "an operation", "semaphore_ids", MSCCLPP_PLAN_MAX_TABLE,
-                                   MSCCLPP_PLAN_MAX_ITEMS, false, &op->semaphores, &op->semaphore_count) ||
-        !read_items(reader, object, "src_buff", &op->src, &op->src_count) ||
-        !read_items(reader, object, "dst_buff", &op->dst, &op->dst_count) || !read_part(reader, object, op)) {
+    op->reduce = (mscclpp_plan_reduce_t)choice;
+    if (!read_lists(reader, object, op) || !read_part(reader, object, op)) {
         return false;
     }
     if (op->kind == MSCCLPP_PLAN_OP_BARRIER) {
@@ -198,7 +206,11 @@ bool mscclpp_plan_read_ops(mscclpp_plan_reader_t *reader, const mscclpp_json_t *
     }
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next, ++count) {
         reader->place = place;
-        *(in_pipeline ? &reader->place.inner : &reader->place.op) = (int)count;
+        if (in_pipeline) {
+            reader->place.inner = (int)count;
+        } else {
+            reader->place.op = (int)count;
+        }
         reader->place.name = NULL;
         if (!read_op(reader, value, in_pipeline, &ops[count])) {
             return false;

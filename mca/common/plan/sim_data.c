@@ -41,7 +41,7 @@ static slice_t find_slice(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *b
  * Returns the cell of element `first_element` of an item in the memory of rank `rank_number`, in a launch. With
  * `are_packets`, it is the first of the two cells that each packet takes. If the scratch has two halves, launches use
  * them in turn, beginning with the first half. The caller increments the result for further elements. This is valid
- * even where scratch chunks wrap around, because a turn of a pipeline never extends past their end (wrap_bytes in
+ * even where scratch chunks wrap around, because a turn of a pipeline never extends past their end (find_wrap_bytes in
  * simulate.c).
  */
 static size_t find_first_cell(const mscclpp_sim_t *sim, uint32_t launch, uint32_t rank_number,

@@ -35,6 +35,46 @@ static bool init_channels(mscclpp_sim_t *sim, uint32_t rank_number, mscclpp_sim_
 }
 
 /*
+ * Makes the state of a rank: of its channels and semaphores, and of its actors, which are its application, its blocks
+ * and its proxies. *block_p and *proxy_p are the numbers of the rank's first block and proxy in the run; they advance
+ * to those of the next rank. Returns false if there is no memory; free_run frees what was allocated.
+ */
+static bool init_rank(mscclpp_sim_t *sim, uint32_t rank_number, uint32_t *block_p, uint32_t *proxy_p)
+{
+    const mscclpp_plan_t *plan = sim->plan;
+    uint32_t agent = sim->block_count + rank_number;
+
+    sim->index_of_agent[agent] = rank_number;
+    if (!init_channels(sim, rank_number, &sim->proxies[*proxy_p]) ||
+        !mscclpp_sim_actor_init(sim, &sim->ranks[rank_number].actor, agent)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < plan->ranks[rank_number].block_count; ++i, ++*block_p) {
+        mscclpp_sim_block_t *block = &sim->blocks[*block_p];
+
+        sim->index_of_agent[*block_p] = *block_p;
+        block->rank = rank_number;
+        block->block = i;
+        block->has_ended = true;
+        if (!mscclpp_sim_actor_init(sim, &block->actor, *block_p)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < plan->ranks[rank_number].channel_count[MSCCLPP_PLAN_PORT]; ++i, ++*proxy_p) {
+        mscclpp_sim_proxy_t *proxy = &sim->proxies[*proxy_p];
+
+        agent = sim->block_count + plan->rank_count + *proxy_p;
+        sim->index_of_agent[agent] = *proxy_p;
+        proxy->rank = rank_number;
+        proxy->channel = i;
+        if (!mscclpp_sim_actor_init(sim, &proxy->actor, agent)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
  * Allocates the state of a run, but no cells. Numbers the actors: first all blocks, then the applications of all ranks,
  * then all proxies. Returns false if there is no memory; free_run frees what was allocated.
  */
@@ -59,31 +99,8 @@ static bool allocate_run(mscclpp_sim_t *sim)
         return false;
     }
     for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
-        uint32_t agent = sim->block_count + rank_number;
-
-        sim->index_of_agent[agent] = rank_number;
-        if (!init_channels(sim, rank_number, &sim->proxies[proxy]) ||
-            !mscclpp_sim_actor_init(sim, &sim->ranks[rank_number].actor, agent)) {
+        if (!init_rank(sim, rank_number, &block, &proxy)) {
             return false;
-        }
-        for (uint32_t block_index = 0; block_index < plan->ranks[rank_number].block_count; ++block_index, ++block) {
-            sim->index_of_agent[block] = block;
-            sim->blocks[block].rank = rank_number;
-            sim->blocks[block].block = block_index;
-            sim->blocks[block].has_ended = true;
-            if (!mscclpp_sim_actor_init(sim, &sim->blocks[block].actor, block)) {
-                return false;
-            }
-        }
-        for (uint32_t channel_index = 0; channel_index < plan->ranks[rank_number].channel_count[MSCCLPP_PLAN_PORT];
-             ++channel_index, ++proxy) {
-            agent = sim->block_count + plan->rank_count + proxy;
-            sim->index_of_agent[agent] = proxy;
-            sim->proxies[proxy].rank = rank_number;
-            sim->proxies[proxy].channel = channel_index;
-            if (!mscclpp_sim_actor_init(sim, &sim->proxies[proxy].actor, agent)) {
-                return false;
-            }
         }
     }
     return true;
@@ -162,7 +179,9 @@ static uint64_t next_random(uint64_t *state)
  */
 static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random_state, uint32_t *order)
 {
-    enum { STEPS_AT_ONCE = 12 }; /* the most that a random order does of one actor before the next one's turn */
+    enum {
+        STEPS_AT_ONCE = 12
+    }; /* in a random order, the maximum number of steps of one actor before the next actor's turn */
     uint32_t actors = sim->block_count + sim->proxy_count;
     bool has_moved = false;
 

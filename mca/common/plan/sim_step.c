@@ -164,33 +164,44 @@ static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
 }
 
 /*
+ * Makes room for one more release of a semaphore. Returns false if there is no memory. The capacity is then still the
+ * old one, even if one of the two lists has already been enlarged.
+ */
+static bool reserve_release(mscclpp_sim_semaphore_t *semaphore)
+{
+    uint64_t capacity = semaphore->capacity > 0 ? 2 * semaphore->capacity : 8;
+    mscclpp_sim_know_t **releases;
+    double *times;
+
+    if (semaphore->released < semaphore->capacity) {
+        return true;
+    }
+    releases = realloc(semaphore->releases, capacity * sizeof(*releases));
+    if (releases == NULL) {
+        return false;
+    }
+    semaphore->releases = releases;
+    times = realloc(semaphore->times, capacity * sizeof(*times));
+    if (times == NULL) {
+        return false;
+    }
+    semaphore->times = times;
+    semaphore->capacity = capacity;
+    return true;
+}
+
+/*
  * Releases the operation's semaphores. Each release passes on the knowledge of all releasers so far. If memory runs
- * out, sim->no_memory ends the run. The capacity is then still the old one, even if one of the two lists has already
- * been enlarged.
+ * out, sim->no_memory ends the run.
  */
 static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
         mscclpp_sim_semaphore_t *semaphore = &sim->ranks[block->rank].semaphores[op->semaphores[i]];
-        mscclpp_sim_know_t **releases;
-        double *times;
-        uint64_t capacity;
 
-        if (semaphore->released == semaphore->capacity) {
-            capacity = semaphore->capacity > 0 ? 2 * semaphore->capacity : 8;
-            releases = realloc(semaphore->releases, capacity * sizeof(*releases));
-            if (releases == NULL) {
-                sim->no_memory = true;
-                return;
-            }
-            semaphore->releases = releases;
-            times = realloc(semaphore->times, capacity * sizeof(*times));
-            if (times == NULL) {
-                sim->no_memory = true;
-                return;
-            }
-            semaphore->times = times;
-            semaphore->capacity = capacity;
+        if (!reserve_release(semaphore)) {
+            sim->no_memory = true;
+            return;
         }
         mscclpp_sim_join(sim, semaphore->total, block->actor.now);
         semaphore->times[semaphore->released] = mscclpp_sim_end_time(sim, &block->actor);
@@ -208,54 +219,58 @@ static bool waits_at_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t
 }
 
 /*
- * Lets the block arrive at a barrier, or ask whether the others have come. A block that has arrived calls this function
- * again at each step. Returns true if the block may continue.
- *
- * The last block to arrive opens the barrier. All blocks at the barrier then share their knowledge. The other blocks
- * continue at their next step. A block that has continued may return to the same barrier before they do, so blocks
- * whose barrier is already open are not counted again.
+ * Opens the barrier of `op` for all blocks of a rank that have arrived at it. These blocks share their knowledge, and
+ * continue at the time of the last arrival.
  */
-static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+static void open_barrier(mscclpp_sim_t *sim, uint32_t rank_number, const mscclpp_plan_op_t *op)
 {
     mscclpp_sim_know_t *joint_knowledge = sim->spare;
-    uint32_t arrived = 0;
     double last_arrival = 0;
 
-    if (block->barrier_is_open) {
-        block->barrier_is_open = block->at_barrier = false;
-        return true;
-    }
-    if (block->at_barrier) {
-        return false;
-    }
-    block->at_barrier = true;
-    for (uint32_t i = 0; i < sim->block_count; ++i) {
-        arrived += waits_at_barrier(sim, &sim->blocks[i], block->rank, op);
-    }
-    if (arrived < op->barrier_blocks) {
-        return false;
-    }
     for (uint32_t i = 0; i < sim->agents; ++i) {
         joint_knowledge[i] = (mscclpp_sim_know_t){0, 0, 0, 0};
     }
-    /* The first round collects the knowledge of the blocks, and the second round distributes it. */
-    for (int round = 0; round < 2; ++round) {
-        for (uint32_t i = 0; i < sim->block_count; ++i) {
-            mscclpp_sim_block_t *other = &sim->blocks[i];
+    for (uint32_t i = 0; i < sim->block_count; ++i) {
+        mscclpp_sim_actor_t *actor = &sim->blocks[i].actor;
 
-            if (!waits_at_barrier(sim, other, block->rank, op)) {
-                continue;
-            }
-            if (round == 0) {
-                last_arrival = other->actor.time > last_arrival ? other->actor.time : last_arrival;
-                mscclpp_sim_meet(sim, &other->actor);
-                mscclpp_sim_join(sim, joint_knowledge, other->actor.now);
-            } else {
-                mscclpp_sim_join(sim, other->actor.now, joint_knowledge);
-                other->barrier_is_open = true;
-                other->actor.time = last_arrival;
-            }
+        if (waits_at_barrier(sim, &sim->blocks[i], rank_number, op)) {
+            last_arrival = actor->time > last_arrival ? actor->time : last_arrival;
+            mscclpp_sim_meet(sim, actor);
+            mscclpp_sim_join(sim, joint_knowledge, actor->now);
         }
+    }
+    for (uint32_t i = 0; i < sim->block_count; ++i) {
+        if (waits_at_barrier(sim, &sim->blocks[i], rank_number, op)) {
+            mscclpp_sim_join(sim, sim->blocks[i].actor.now, joint_knowledge);
+            sim->blocks[i].barrier_is_open = true;
+            sim->blocks[i].actor.time = last_arrival;
+        }
+    }
+}
+
+/*
+ * Lets the block arrive at a barrier, or, at its further steps, ask whether the barrier is open. Returns true if the
+ * block may continue.
+ *
+ * The last block to arrive opens the barrier. The other blocks continue at their next step. A block that has continued
+ * may return to the same barrier before they do, so blocks whose barrier is already open are not counted again.
+ */
+static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    uint32_t arrived = 0;
+
+    if (block->at_barrier && !block->barrier_is_open) {
+        return false;
+    }
+    if (!block->barrier_is_open) {
+        block->at_barrier = true;
+        for (uint32_t i = 0; i < sim->block_count; ++i) {
+            arrived += waits_at_barrier(sim, &sim->blocks[i], block->rank, op);
+        }
+        if (arrived < op->barrier_blocks) {
+            return false;
+        }
+        open_barrier(sim, block->rank, op);
     }
     block->barrier_is_open = block->at_barrier = false;
     return true;

@@ -7,7 +7,7 @@
 enum { MAX_LINES = 24 }; /* of the explanation; further blocks are not explained */
 
 /* Returns the place where the block waits. The field `op` is -1 if the block has done all its operations. */
-static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
+static mscclpp_plan_place_t find_place(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
 {
     const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
     mscclpp_plan_place_t place = {.rank = (int)block->rank, .block = (int)block->block, .op = -1, .inner = -1};
@@ -21,7 +21,7 @@ static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const msccl
 }
 
 /* Writes at which operation a block is, as a part of the sentence of describe_provider. Returns `text`. */
-static const char *position_text(const mscclpp_sim_block_t *block, char *text, size_t size)
+static const char *describe_position(const mscclpp_sim_block_t *block, char *text, size_t size)
 {
     if (block->turns > 0) {
         snprintf(text, size, "that block stands at operation %u.%u in turn %u of launch %u", block->op, block->inner,
@@ -104,6 +104,27 @@ static bool provides_packets(const mscclpp_sim_t *sim, uint32_t rank_number, con
 }
 
 /*
+ * Returns the first operation that provides what a block waits for: `op` itself, or an operation in the pipeline `op`.
+ * Sets *inner_p to the operation's position in the pipeline; -1: it is `op`. NULL: there is none.
+ */
+static const mscclpp_plan_op_t *find_provider(const mscclpp_sim_t *sim, uint32_t rank_number,
+                                              const mscclpp_plan_op_t *op, const mscclpp_sim_block_t *waiter,
+                                              uint32_t operand_index, provides_fn_t provides, int *inner_p)
+{
+    *inner_p = -1;
+    if (provides(sim, rank_number, op, waiter, operand_index)) {
+        return op;
+    }
+    for (uint32_t i = 0; i < op->body_count; ++i) {
+        if (provides(sim, rank_number, &op->body[i], waiter, operand_index)) {
+            *inner_p = (int)i;
+            return &op->body[i];
+        }
+    }
+    return NULL;
+}
+
+/*
  * Says in `text` which operation would provide what a block waits for: the first one that has not been done yet, in the
  * order of blocks. Says so if there is none. If a block is in a pipeline, all operations of the pipeline count as not
  * done.
@@ -111,31 +132,22 @@ static bool provides_packets(const mscclpp_sim_t *sim, uint32_t rank_number, con
 static void describe_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *waiter, uint32_t operand_index,
                               provides_fn_t provides, char *text, size_t size)
 {
-    char position[120], place[80];
+    char position[120], place_text[80];
 
     for (uint32_t block_index = 0; block_index < sim->block_count; ++block_index) {
         const mscclpp_sim_block_t *block = &sim->blocks[block_index];
         const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
 
         for (uint32_t i = block->has_ended ? code->op_count : block->op; i < code->op_count; ++i) {
-            const mscclpp_plan_op_t *op = &code->ops[i];
-            mscclpp_plan_place_t op_place = {.rank = (int)block->rank,
-                                             .block = (int)block->block,
-                                             .op = (int)i,
-                                             .inner = -1,
-                                             .name = mscclpp_plan_op_name(op->kind)};
+            mscclpp_plan_place_t place = {.rank = (int)block->rank, .block = (int)block->block, .op = (int)i};
+            const mscclpp_plan_op_t *provider =
+                find_provider(sim, block->rank, &code->ops[i], waiter, operand_index, provides, &place.inner);
 
-            for (uint32_t j = 0; j <= op->body_count; ++j) {
-                const mscclpp_plan_op_t *candidate = j == 0 ? op : &op->body[j - 1];
-
-                if (!provides(sim, block->rank, candidate, waiter, operand_index)) {
-                    continue;
-                }
-                op_place.inner = (int)j - 1;
-                op_place.name = mscclpp_plan_op_name(candidate->kind);
+            if (provider != NULL) {
+                place.name = mscclpp_plan_op_name(provider->kind);
                 snprintf(text, size, "the next would come from %s, but %s",
-                         mscclpp_plan_place_text(op_place, place, sizeof(place)),
-                         position_text(block, position, sizeof(position)));
+                         mscclpp_plan_place_text(place, place_text, sizeof(place_text)),
+                         describe_position(block, position, sizeof(position)));
                 return;
             }
         }
@@ -239,59 +251,64 @@ static void explain_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
 }
 
 /*
- * Adds a single finding for all blocks that wait. Its place is the first block among those in the earliest launch. Its
- * lines say what each of the first MAX_LINES blocks waits for. Blocks that only wait for their proxy get no line.
+ * Adds a line that says what a block waits for. A block that waits only for its proxy gets no line, because the proxy
+ * waits for nobody.
+ */
+static void explain_block(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
+{
+    const mscclpp_plan_op_t *op = mscclpp_sim_current_op(sim, block);
+    char place[80];
+
+    if (block->is_flushing) {
+        return;
+    }
+    mscclpp_plan_place_text(find_place(sim, block), place, sizeof(place));
+    switch (op->kind) {
+    case MSCCLPP_PLAN_OP_WAIT:
+    case MSCCLPP_PLAN_OP_RLXWAIT:
+        explain_wait(sim, block, op, place);
+        break;
+    case MSCCLPP_PLAN_OP_ACQUIRE:
+        explain_acquire(sim, block, op, place);
+        break;
+    case MSCCLPP_PLAN_OP_BARRIER:
+        explain_barrier(sim, block, op, place);
+        break;
+    default:
+        explain_packets(sim, block, op, place);
+        break;
+    }
+}
+
+/*
+ * Adds a single finding for all blocks that wait. Its place is the first block among those in the earliest launch. The
+ * first MAX_LINES blocks are explained.
  */
 void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim)
 {
     const mscclpp_sim_block_t *first = NULL;
-    uint32_t stuck = 0, launch = UINT32_MAX;
-    char place[80];
-    int lines = 0;
+    uint32_t stuck = 0;
+    int explained = 0;
 
     for (uint32_t i = 0; i < sim->block_count; ++i) {
-        if (!sim->blocks[i].has_ended) {
+        const mscclpp_sim_block_t *block = &sim->blocks[i];
+
+        if (!block->has_ended) {
             ++stuck;
-            if (sim->blocks[i].launch < launch) {
-                launch = sim->blocks[i].launch;
-                first = &sim->blocks[i];
-            }
+            first = first == NULL || block->launch < first->launch ? block : first;
         }
     }
     if (first == NULL) {
         return;
     }
-    if (!mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_DEADLOCK, "deadlock", place_of_block(sim, first),
-                                  "in launch %u, %u blocks wait for ever", launch, stuck)) {
+    if (!mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_DEADLOCK, "deadlock", find_place(sim, first),
+                                  "in launch %u, %u blocks wait for ever", first->launch, stuck)) {
         return;
     }
-    for (uint32_t i = 0; i < sim->block_count && lines < MAX_LINES; ++i) {
-        const mscclpp_sim_block_t *block = &sim->blocks[i];
-        const mscclpp_plan_op_t *op;
-
-        if (block->has_ended) {
-            continue;
-        }
-        ++lines;
-        op = mscclpp_sim_current_op(sim, block);
-        if (block->is_flushing) {
-            continue; /* it waits for its proxy, which waits for nobody */
-        }
-        mscclpp_plan_place_text(place_of_block(sim, block), place, sizeof(place));
-        switch (op->kind) {
-        case MSCCLPP_PLAN_OP_WAIT:
-        case MSCCLPP_PLAN_OP_RLXWAIT:
-            explain_wait(sim, block, op, place);
-            break;
-        case MSCCLPP_PLAN_OP_ACQUIRE:
-            explain_acquire(sim, block, op, place);
-            break;
-        case MSCCLPP_PLAN_OP_BARRIER:
-            explain_barrier(sim, block, op, place);
-            break;
-        default:
-            explain_packets(sim, block, op, place);
-            break;
+    for (uint32_t i = 0; i < sim->block_count && explained < MAX_LINES; ++i) {
+        if (!sim->blocks[i].has_ended) {
+            explain_block(sim, &sim->blocks[i]);
+            ++explained;
         }
     }
 }

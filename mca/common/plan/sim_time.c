@@ -20,7 +20,7 @@ void mscclpp_sim_need(mscclpp_sim_t *sim, double time)
  * Returns the rate at which a block moves data. A block gets at most `block_rate`, and at most an even share of the
  * GPU's rate.
  */
-static double share_of_rate(double block_rate, double gpu_rate, uint32_t blocks)
+static double compute_rate(double block_rate, double gpu_rate, uint32_t blocks)
 {
     double even_share = gpu_rate / (blocks > 0 ? blocks : 1);
 
@@ -33,8 +33,8 @@ static double share_of_rate(double block_rate, double gpu_rate, uint32_t blocks)
  * each gets at most an even share of the GPU's rates. Packets take twice the bytes. In a pipeline, the cost is that of
  * a full turn.
  */
-static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
-                        const mscclpp_plan_shape_t *shape)
+static double compute_data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
+                                const mscclpp_plan_shape_t *shape)
 {
     const mscclpp_plan_op_t *outer = &sim->plan->ranks[block->rank].blocks[block->block].ops[block->op];
     uint32_t blocks = sim->plan->ranks[block->rank].block_count;
@@ -62,8 +62,8 @@ static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
             far_bytes += bytes;
         }
     }
-    return near_bytes / share_of_rate(sim->cost->local, sim->cost->gpu_local, blocks) +
-           far_bytes / share_of_rate(sim->cost->link, sim->cost->gpu_link, blocks);
+    return near_bytes / compute_rate(sim->cost->local, sim->cost->gpu_local, blocks) +
+           far_bytes / compute_rate(sim->cost->link, sim->cost->gpu_link, blocks);
 }
 
 void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
@@ -74,7 +74,7 @@ void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const 
         return;
     }
     sim->ready_at = 0;
-    sim->op_cost = sim->cost->op + (shape != NULL ? data_cost(sim, block, op, shape) : 0);
+    sim->op_cost = sim->cost->op + (shape != NULL ? compute_data_cost(sim, block, op, shape) : 0);
     block->reached_at = block->at_barrier || block->is_flushing ? block->reached_at : block->actor.time;
 }
 

@@ -11,7 +11,7 @@ static const uint64_t prime = ((uint64_t)1 << 61) - 1;
  * Returns a hash of the bits. The result looks random but depends on `bits` alone, so that the expected value can be
  * computed again.
  */
-static uint64_t mix(uint64_t bits)
+static uint64_t hash_bits(uint64_t bits)
 {
     bits += 0x9e3779b97f4a7c15u;
     bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -21,22 +21,22 @@ static uint64_t mix(uint64_t bits)
 
 mscclpp_sim_value_t mscclpp_sim_input_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch)
 {
-    uint64_t bits = mix(mix(sim->seed + launch) ^ position);
+    uint64_t bits = hash_bits(hash_bits(sim->seed + launch) ^ position);
 
     if (sim->has_min_or_max) {
         /* One bit for each of 64 ranks. Runs with other values of first_rank check the parts of the others. */
         return (mscclpp_sim_value_t){
             rank - sim->first_rank < MSCCLPP_SIM_TOLD_APART ? (uint64_t)1 << (rank - sim->first_rank) : 0, bits};
     }
-    bits = mix(bits + ((uint64_t)rank << 32));
-    return (mscclpp_sim_value_t){bits % prime, mix(bits)};
+    bits = hash_bits(bits + ((uint64_t)rank << 32));
+    return (mscclpp_sim_value_t){bits % prime, hash_bits(bits)};
 }
 
 mscclpp_sim_value_t mscclpp_sim_combine(const mscclpp_sim_t *sim, mscclpp_sim_value_t left, mscclpp_sim_value_t right)
 {
     if (sim->has_min_or_max) {
         return (mscclpp_sim_value_t){left.first | right.first,
-                                     left.second == right.second ? left.second : mix(left.second ^ right.second)};
+                                     left.second == right.second ? left.second : hash_bits(left.second ^ right.second)};
     }
     return (mscclpp_sim_value_t){(left.first + right.first) % prime, left.second + right.second};
 }
@@ -142,6 +142,15 @@ static bool is_same_value(mscclpp_sim_value_t left, mscclpp_sim_value_t right)
     return left.first == right.first && left.second == right.second;
 }
 
+/* Returns words that say which launch an input is of, as seen from `launch`. */
+static const char *relate_launch(uint32_t other_launch, uint32_t launch)
+{
+    if (other_launch == launch) {
+        return "";
+    }
+    return other_launch < launch ? " of an earlier launch" : " of the next launch";
+}
+
 /*
  * Describes a value that is a single input of the wrong place. Tries the inputs of all ranks, positions and launches,
  * the next one included, for which the application may already have written inputs. Later launches are tried first.
@@ -159,9 +168,7 @@ static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t val
                 if (is_same_value(value, mscclpp_sim_input_value(sim, rank_number, element, other_launch))) {
                     snprintf(text, size, "it is chunk %llu of the input of rank %u%s",
                              (unsigned long long)(element / sim->cells_per_chunk), rank_number,
-                             other_launch == launch  ? ""
-                             : other_launch < launch ? " of an earlier launch"
-                                                     : " of the next launch");
+                             relate_launch(other_launch, launch));
                     return true;
                 }
             }
@@ -195,8 +202,8 @@ static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
 }
 
 /*
- * Describes a value that is the sum of some ranks' parts. Returns false if it is not, and always for min and max, or if
- * there are more than MAX_RANKS ranks.
+ * Describes a value that is the sum of some ranks' parts. Returns false if the value is not such a sum, if the plan
+ * combines by min or max, or if there are more than MAX_RANKS ranks.
  */
 static bool describe_some_ranks(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)

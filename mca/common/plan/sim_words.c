@@ -13,7 +13,7 @@ const mscclpp_plan_op_t *mscclpp_sim_current_op(const mscclpp_sim_t *sim, const 
 }
 
 /* Returns the place of an event. The place is that of the block, even if the block's proxy acted. */
-static mscclpp_plan_place_t place_of(const mscclpp_sim_t *sim, const mscclpp_sim_event_t *event)
+static mscclpp_plan_place_t find_place(const mscclpp_sim_t *sim, const mscclpp_sim_event_t *event)
 {
     const mscclpp_sim_block_t *block = &sim->blocks[event->block];
     const mscclpp_plan_op_t *op = &sim->plan->ranks[block->rank].blocks[block->block].ops[event->op];
@@ -33,12 +33,12 @@ mscclpp_plan_place_t mscclpp_sim_place_of(const mscclpp_sim_t *sim, uint32_t age
     uint32_t index_of_agent = sim->index_of_agent[agent];
 
     if (agent < sim->block_count) {
-        return place_of(sim, &sim->blocks[index_of_agent].actor.events[clock]);
+        return find_place(sim, &sim->blocks[index_of_agent].actor.events[clock]);
     }
     if (agent < sim->block_count + sim->plan->rank_count) {
         return (mscclpp_plan_place_t){.rank = (int)index_of_agent, .block = -1, .op = -1, .inner = -1};
     }
-    return place_of(sim, &sim->proxies[index_of_agent].actor.events[clock]);
+    return find_place(sim, &sim->proxies[index_of_agent].actor.events[clock]);
 }
 
 /* Agents are numbered in this order: all blocks, the application of each rank, all proxies. */

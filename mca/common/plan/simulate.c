@@ -59,9 +59,10 @@ static uint64_t common_multiple(uint64_t first, uint64_t second)
     if (first == 0 || second == 0) {
         return first + second;
     }
-    return first == UINT64_MAX || __builtin_mul_overflow(first / common_divisor(first, second), second, &multiple)
-               ? UINT64_MAX
-               : multiple;
+    if (first == UINT64_MAX || __builtin_mul_overflow(first / common_divisor(first, second), second, &multiple)) {
+        return UINT64_MAX;
+    }
+    return multiple;
 }
 
 /*
@@ -99,13 +100,13 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
  * Returns the bytes of a chunk in the plan's largest message. The size of a message is that of the input, but of the
  * output for an all-gather or if there is no input. Rank 0 represents all ranks.
  */
-static uint64_t largest_chunk_bytes(const mscclpp_plan_t *plan)
+static uint64_t find_largest_chunk_bytes(const mscclpp_plan_t *plan)
 {
-    uint64_t in_chunks = 0, out_chunks = 0;
+    uint64_t in_chunks = 0, out_chunks = 0, message_chunks;
 
     mscclpp_sim_get_shape(plan, 0, &in_chunks, &out_chunks);
-    in_chunks = plan->collective == MSCCLPP_PLAN_ALLGATHER || in_chunks == 0 ? out_chunks : in_chunks;
-    return in_chunks > 0 ? plan->max_bytes / in_chunks : plan->max_bytes;
+    message_chunks = plan->collective == MSCCLPP_PLAN_ALLGATHER || in_chunks == 0 ? out_chunks : in_chunks;
+    return message_chunks > 0 ? plan->max_bytes / message_chunks : plan->max_bytes;
 }
 
 /*
@@ -116,7 +117,7 @@ static uint64_t largest_chunk_bytes(const mscclpp_plan_t *plan)
  * because other operations need whole chunks. The result is a multiple of the turns of every pipeline, so a turn never
  * extends past the end.
  */
-static uint64_t wrap_bytes(const survey_t *survey)
+static uint64_t find_wrap_bytes(const survey_t *survey)
 {
     const mscclpp_plan_t *plan = survey->plan;
     const bool may_wrap = plan->reuse && survey->pipelines_use_scratch && !survey->uses_scratch_outside;
@@ -135,27 +136,38 @@ static uint64_t wrap_bytes(const survey_t *survey)
 }
 
 /*
- * Writes the sizes to simulate into `sizes`, which has MAX_SIZES entries, and returns their number.
- * - Without pipelines: small sizes, which give groups of blocks even and uneven parts.
- * - With pipelines: less than a turn, one turn, more than one turn, and a size for which the scratch wraps around.
- * Sizes beyond the plan's range of messages are left out, and so are those that are too large to simulate. Of the
- * latter, only the size that wraps around gets a note in the report.
+ * Writes the sizes for a plan without pipelines into `sizes`, and returns their number. They are small, and give groups
+ * of blocks even and uneven parts.
+ */
+static int choose_small_sizes(bool has_groups, size_case_t *sizes)
+{
+    int count = 0;
+
+    sizes[count++] = (size_case_t){.cells_per_chunk = 1, .cell_size = 1};
+    if (has_groups) {
+        sizes[count++] =
+            (size_case_t){.cells_per_chunk = 4, .cell_size = 1}; /* even parts for groups of 2 and 4 blocks */
+        sizes[count++] = (size_case_t){.cells_per_chunk = 5, .cell_size = 1}; /* uneven parts */
+    } else {
+        sizes[count++] = (size_case_t){.cells_per_chunk = 2, .cell_size = 1};
+    }
+    return count;
+}
+
+/*
+ * Writes the sizes to simulate into `sizes`, which has MAX_SIZES entries, and returns their number. With pipelines, the
+ * sizes are less than a turn, one turn, more than one turn, and a size for which the scratch wraps around. Sizes beyond
+ * the plan's range of messages are left out, and so are sizes that are too large to simulate. If the size that wraps
+ * around is too large, a note in the report says so.
  */
 static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, size_case_t *sizes)
 {
-    uint64_t largest = largest_chunk_bytes(survey->plan), wrap_size = wrap_bytes(survey), cell_size, longest_turn_cells;
+    const uint64_t largest = find_largest_chunk_bytes(survey->plan), wrap_size = find_wrap_bytes(survey);
+    uint64_t cell_size, longest_turn_cells;
     int count = 0;
 
     if (survey->unit == 0) {
-        sizes[count++] = (size_case_t){.cells_per_chunk = 1, .cell_size = 1};
-        if (survey->has_groups) {
-            sizes[count++] =
-                (size_case_t){.cells_per_chunk = 4, .cell_size = 1}; /* even parts for groups of 2 and 4 blocks */
-            sizes[count++] = (size_case_t){.cells_per_chunk = 5, .cell_size = 1}; /* uneven parts */
-        } else {
-            sizes[count++] = (size_case_t){.cells_per_chunk = 2, .cell_size = 1};
-        }
-        return count;
+        return choose_small_sizes(survey->has_groups, sizes);
     }
     /*
      * A cell is half of the turns' common divisor, so that a chunk may end within a turn. The sizes are one cell, the
