@@ -168,7 +168,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_
                                                 uint32_t row_shift, uint64_t launches, bool whole_block)
 {
     const uint32_t code = block_state->words[MSCCLPP_DEV_BELL_CODE];
-    const uint32_t word = block_state->words[MSCCLPP_DEV_BELL_COLL];
+    const uint32_t coll_word = block_state->words[MSCCLPP_DEV_BELL_COLL];
     mscclpp_dev_ctx_t first_block_ctx = *ctx;
 
     first_block_ctx.nblocks = 1;
@@ -176,7 +176,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_
         ctx->failed = mscclpp_dev_linger_serve_brief(&first_block_ctx, &block_state->args, launches, true, whole_block);
     } else {
         ctx->failed = mscclpp_dev_linger_serve_brief_coll(
-            first_block_ctx, &block_state->args, word, &block_state->words[MSCCLPP_DEV_BELL_LIST],
+            first_block_ctx, &block_state->args, coll_word, &block_state->words[MSCCLPP_DEV_BELL_LIST],
             (code & MSCCLPP_DEV_BELL_LISTS) != 0, row_shift, launches, whole_block);
     }
     mscclpp_dev_ctx_renew(ctx);

@@ -78,7 +78,7 @@ typedef struct {
     mscclpp_dev_brief_packets_t packets; /* of unit 0 */
     uint64_t stride;                     /* bytes from one block's start to the next one's, without lists */
     const uint32_t *lists;               /* the bell's words from MSCCLPP_DEV_BELL_LIST on; NULL: no lists */
-    uint32_t word;                       /* the bell's word COLL */
+    uint32_t coll_word;                  /* the bell's word COLL */
     uint32_t lane;
     uint32_t row;        /* at least the number of ranks: the thread is in no row */
     uint32_t row_length; /* threads in a row */
@@ -118,7 +118,8 @@ MSCCLPP_DEV char *mscclpp_dev_brief_coll_slot(const mscclpp_dev_args_t *args, co
 /* Returns true if this rank's own block is already in the output. */
 MSCCLPP_DEV bool mscclpp_dev_brief_coll_is_in_output(const mscclpp_dev_brief_coll_t *coll)
 {
-    return MSCCLPP_DEV_BELL_IN_PLACE(coll->word) != 0 && !MSCCLPP_DEV_COMBINES(MSCCLPP_DEV_BELL_PATTERN(coll->word));
+    return MSCCLPP_DEV_BELL_IN_PLACE(coll->coll_word) != 0 &&
+           !MSCCLPP_DEV_COMBINES(MSCCLPP_DEV_BELL_PATTERN(coll->coll_word));
 }
 
 /*
@@ -141,7 +142,7 @@ MSCCLPP_DEV mscclpp_dev_brief_block_t mscclpp_dev_brief_coll_block(const mscclpp
                                                                    const mscclpp_dev_brief_coll_t *coll, uint32_t peer,
                                                                    bool is_received)
 {
-    const uint32_t pattern = MSCCLPP_DEV_BELL_PATTERN(coll->word), root = MSCCLPP_DEV_BELL_ROOT(coll->word);
+    const uint32_t pattern = MSCCLPP_DEV_BELL_PATTERN(coll->coll_word), root = MSCCLPP_DEV_BELL_ROOT(coll->coll_word);
     const uint32_t sender = is_received ? peer : args->rank, receiver = is_received ? args->rank : peer;
     mscclpp_dev_brief_block_t block;
 
@@ -213,7 +214,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const msccl
     const mscclpp_dev_brief_block_t block = mscclpp_dev_brief_coll_block(args, coll, peer, true);
     const uint32_t last_unit = mscclpp_dev_brief_coll_last_unit(block.bytes);
     /* Moves never combine, so it is enough to ask whether the call is in place. */
-    const bool is_in_output = coll->row == 0 && MSCCLPP_DEV_BELL_IN_PLACE(coll->word) != 0;
+    const bool is_in_output = coll->row == 0 && MSCCLPP_DEV_BELL_IN_PLACE(coll->coll_word) != 0;
     mscclpp_dev_vec_t values[MSCCLPP_DEV_BRIEF_UNITS];
     uint32_t units[MSCCLPP_DEV_BRIEF_UNITS], i;
     mscclpp_dev_wait_t wait = {0, 0};
@@ -253,12 +254,12 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const msccl
 MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_ranks_end(const mscclpp_dev_args_t *args,
                                                       const mscclpp_dev_brief_coll_t *coll)
 {
-    const uint32_t pattern = MSCCLPP_DEV_BELL_PATTERN(coll->word);
+    const uint32_t pattern = MSCCLPP_DEV_BELL_PATTERN(coll->coll_word);
 
-    return pattern == MSCCLPP_DEV_SCAN                                                        ? args->rank + 1
-           : pattern == MSCCLPP_DEV_EXSCAN                                                    ? args->rank
-           : pattern == MSCCLPP_DEV_REDUCE && MSCCLPP_DEV_BELL_ROOT(coll->word) != args->rank ? 0
-                                                                                              : args->nranks;
+    return pattern == MSCCLPP_DEV_SCAN                                                             ? args->rank + 1
+           : pattern == MSCCLPP_DEV_EXSCAN                                                         ? args->rank
+           : pattern == MSCCLPP_DEV_REDUCE && MSCCLPP_DEV_BELL_ROOT(coll->coll_word) != args->rank ? 0
+                                                                                                   : args->nranks;
 }
 
 /*
@@ -324,13 +325,13 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
 
 /*
  * Executes a brief operation of a collective other than all-reduce, and reports its end. Called by all threads of the
- * first block (`whole_block`), or by its first warp alone. The operation came by the bell. `word` is the bell's word
- * COLL. `lists` points to the bell's words from MSCCLPP_DEV_BELL_LIST on; it is the constant NULL if there are no
- * lists. `max_units` is the maximum number of units of a thread, a constant. A row has 1 << `row_shift` threads.
+ * first block (`whole_block`), or by its first warp alone. The operation came by the bell. `coll_word` is the bell's
+ * word COLL. `lists` points to the bell's words from MSCCLPP_DEV_BELL_LIST on; it is the constant NULL if there
+ * are no lists. `max_units` is the maximum number of units of a thread, a constant. A row has 1 << `row_shift` threads.
  * `launches` is the number of operations that have ended. A thread that has failed before sends nothing, and a thread
  * that gives up stores nothing.
  */
-MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t word,
+MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t coll_word,
                                             const uint32_t *lists, uint32_t max_units, uint32_t row_shift,
                                             uint64_t launches, bool whole_block)
 {
@@ -338,9 +339,9 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclp
     const mscclpp_dev_brief_t brief = {launches, flag, 1, whole_block ? ctx->nthreads : MSCCLPP_DEV_WARP};
     const mscclpp_dev_brief_coll_t coll = {{(uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP,
                                             MSCCLPP_DEV_PACKET_OFFSET + (flag & 1) * args->packet_half, flag},
-                                           args->bytes + MSCCLPP_DEV_BELL_PADDING(word),
+                                           args->bytes + MSCCLPP_DEV_BELL_PADDING(coll_word),
                                            lists,
-                                           word,
+                                           coll_word,
                                            ctx->tid & ((1u << row_shift) - 1),
                                            ctx->tid >> row_shift,
                                            1u << row_shift};
@@ -349,7 +350,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclp
     if (is_in_row) {
         mscclpp_dev_brief_coll_send(args, &coll, max_units);
     }
-    if (MSCCLPP_DEV_BELL_IN_PLACE(word) != 0) { /* no thread stores before all threads have read their operands */
+    if (MSCCLPP_DEV_BELL_IN_PLACE(coll_word) != 0) { /* no thread stores before all threads have read their operands */
         if (whole_block) {
             mscclpp_dev_block_sync(ctx);
         } else {
@@ -357,7 +358,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclp
         }
     }
     mscclpp_dev_brief_advance(ctx, args, &brief);
-    if (MSCCLPP_DEV_COMBINES(MSCCLPP_DEV_BELL_PATTERN(word))) {
+    if (MSCCLPP_DEV_COMBINES(MSCCLPP_DEV_BELL_PATTERN(coll_word))) {
         if (!ctx->failed) {
             mscclpp_dev_brief_coll_combine(ctx, args, &coll);
         }
@@ -373,11 +374,11 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclp
  */
 #define MSCCLPP_DEV_LINGER_BRIEF_COLL(name_, lists_, max_)                                                             \
     MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_brief_##name_(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,   \
-                                                              uint32_t word, const uint32_t *lists,                    \
+                                                              uint32_t coll_word, const uint32_t *lists,               \
                                                               uint32_t row_shift, uint64_t launches, bool whole_block) \
     {                                                                                                                  \
         (void)lists;                                                                                                   \
-        mscclpp_dev_brief_coll_run(&ctx, args, word, lists_, max_, row_shift, launches, whole_block);                  \
+        mscclpp_dev_brief_coll_run(&ctx, args, coll_word, lists_, max_, row_shift, launches, whole_block);             \
         return ctx.failed;                                                                                             \
     }
 MSCCLPP_DEV_LINGER_BRIEF_COLL(coll, NULL, 1)
@@ -392,17 +393,19 @@ MSCCLPP_DEV_LINGER_BRIEF_COLL(blocks_long, lists, MSCCLPP_DEV_BRIEF_UNITS)
  * code.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_brief_coll(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,
-                                                             uint32_t word, const uint32_t *lists, bool has_lists,
+                                                             uint32_t coll_word, const uint32_t *lists, bool has_lists,
                                                              uint32_t row_shift, uint64_t launches, bool whole_block)
 {
     const bool is_long = args->bytes > (uint64_t)MSCCLPP_DEV_UNIT << row_shift;
 
     if (!is_long) {
-        return has_lists ? mscclpp_dev_linger_brief_blocks(ctx, args, word, lists, row_shift, launches, whole_block)
-                         : mscclpp_dev_linger_brief_coll(ctx, args, word, lists, row_shift, launches, whole_block);
+        return has_lists
+                   ? mscclpp_dev_linger_brief_blocks(ctx, args, coll_word, lists, row_shift, launches, whole_block)
+                   : mscclpp_dev_linger_brief_coll(ctx, args, coll_word, lists, row_shift, launches, whole_block);
     }
-    return has_lists ? mscclpp_dev_linger_brief_blocks_long(ctx, args, word, lists, row_shift, launches, whole_block)
-                     : mscclpp_dev_linger_brief_coll_long(ctx, args, word, lists, row_shift, launches, whole_block);
+    return has_lists
+               ? mscclpp_dev_linger_brief_blocks_long(ctx, args, coll_word, lists, row_shift, launches, whole_block)
+               : mscclpp_dev_linger_brief_coll_long(ctx, args, coll_word, lists, row_shift, launches, whole_block);
 }
 
 #endif

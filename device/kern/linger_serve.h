@@ -151,7 +151,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, cons
 
 /*
  * Executes one zero-copy all-reduce on `set`, one of the kernel's sets of buffers. Called by all threads of the block.
- * First copies the set into `args`, the block's arguments; no thread uses the arguments before all of them are copied.
+ * First copies the set into `args`, the block's arguments; no thread uses the arguments before the whole set is copied.
  * The same values are constants as in mscclpp_dev_linger_serve_packets.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_set_t *set,
@@ -312,7 +312,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_linger_take_lists(mscclpp_dev_ctx_t ctx, ms
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
 {
     mscclpp_dev_blocks_args_t *args = &block_state->blocks;
-    const uint32_t code = block_state->words[MSCCLPP_DEV_BELL_CODE], word = block_state->words[MSCCLPP_DEV_BELL_COLL];
+    const uint32_t code = block_state->words[MSCCLPP_DEV_BELL_CODE],
+                   coll_word = block_state->words[MSCCLPP_DEV_BELL_COLL];
     const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code);
     const bool is_varied = mscclpp_dev_linger_is_varied(kernel);
     const bool is_hot = MSCCLPP_DEV_FOLDS && MSCCLPP_DEV_BELL_DTYPE(code) == MSCCLPP_DTYPE_FLOAT32 &&
@@ -323,10 +324,10 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t ctx, ms
         mscclpp_dev_linger_take_lists(ctx, block_state);
     }
     if (ctx.tid == 0) {
-        coll->pattern = MSCCLPP_DEV_BELL_PATTERN(word);
-        coll->in_place = MSCCLPP_DEV_BELL_IN_PLACE(word);
-        coll->root = MSCCLPP_DEV_BELL_ROOT(word);
-        coll->stride = coll->common.bytes + MSCCLPP_DEV_BELL_PADDING(word);
+        coll->pattern = MSCCLPP_DEV_BELL_PATTERN(coll_word);
+        coll->in_place = MSCCLPP_DEV_BELL_IN_PLACE(coll_word);
+        coll->root = MSCCLPP_DEV_BELL_ROOT(coll_word);
+        coll->stride = coll->common.bytes + MSCCLPP_DEV_BELL_PADDING(coll_word);
     }
     mscclpp_dev_block_sync(&ctx);
     switch (kernel) {

@@ -49,8 +49,7 @@ MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_a
 }
 
 /*
- * Returns the number of the team's operations before this one, all of which have ended. A lingering kernel counts for
- * itself.
+ * Returns the number of the team's earlier operations, all of which have ended. A lingering kernel counts for itself.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {

@@ -13,10 +13,10 @@
  *
  * What a message carries depends on the way of the collective:
  *
- *   collect  Gather, all-gather, reduce. Rounds go from short distances to long ones. A node passes on what it
- *            has from itself and the nodes before it. For a gather or a reduce to a root, it does so once, along a
+ *   collect  Gather, all-gather, reduce. Rounds go from short distances to long distances. A node passes on its own
+ *            blocks and those of nodes before it. For a gather or a reduce to a root, it passes them on once, along a
  *            k-nomial tree; its other messages are empty.
- *   spread   Broadcast, scatter. The reverse: from long distances to short ones, along the same tree from the root.
+ *   spread   Broadcast, scatter. The reverse: from long distances to short distances, along the same tree.
  *   turn     All-to-all. A block that has to travel d nodes goes j * k^i of them in round i, where j is digit i of d
  *            in base k (J. Bruck et al., Efficient Algorithms for All-to-All Communications in Multiport
  *            Message-Passing Systems, IEEE TPDS 8(11), 1997).
@@ -37,7 +37,7 @@
 #include "device/shim/shim.h"
 #include "device/types/coll.h"
 
-/* What determines all rounds of a collective, as one node sees them. */
+/* The values that determine all rounds of a collective, as one node sees them. */
 typedef struct {
     uint32_t nnodes;
     uint32_t radix;   /* 2 or more */

@@ -5,7 +5,7 @@
  * LL16 and LL8. A unit of 16 bytes is sent as two 16-byte packets (LL16) or as four 8-byte packets (LL8). Both formats
  * put the flags into the odd words, so either may follow the other in the same memory. The two halves of a unit are
  * `half_gap` bytes apart: a row holds the first halves of all its units, then all second halves. So each store of a
- * warp fills whole sectors, and a link carries twice as many full sectors per second as half-filled ones.
+ * warp fills whole sectors. A link carries twice as many full sectors per second as half-filled sectors.
  *
  * Reuse of their memory. It has two halves; the parity of the flag selects one, so a place is reused after two epochs.
  * Two rules make this safe. First, every kernel that uses packets receives at least one packet from every peer. So a

@@ -228,8 +228,8 @@ static bool diff_plans(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 }
 
 /*
- * Returns PLAN_REFUSED if the plans differ or one of them cannot be loaded, and PLAN_USAGE for a wrong option or if
- * there are not exactly two files.
+ * Returns PLAN_REFUSED if the plans differ or a plan cannot be loaded, and PLAN_USAGE for a wrong option or if there
+ * are not exactly two files.
  */
 int plan_tool_diff(int argc, char **argv)
 {

@@ -71,15 +71,15 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_result_bytes(const mscclpp_dev_coll_args_t
 }
 
 /*
- * Returns the rank `i` places after this one, going around; `i` is at most the number of ranks. Loops over peers begin
- * with the next rank, so that the ranks do not all access the same peer at the same time.
+ * Returns the rank `i` places after this rank in cyclic order; `i` is at most the number of ranks. Loops over peers
+ * begin with the next rank, so that the ranks do not all access the same peer at the same time.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_next(const mscclpp_dev_args_t *args, uint32_t i)
 {
     return args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 }
 
-/* Returns the rank `i` places before this one, going around; `i` is at most the number of ranks. */
+/* Returns the rank `i` places before this rank in cyclic order; `i` is at most the number of ranks. */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, uint32_t i)
 {
     return args->rank >= i ? args->rank - i : args->rank + args->nranks - i;

@@ -162,7 +162,7 @@ MSCCLPP_DEV char *mscclpp_dev_coll_nodes_store_block(const mscclpp_dev_ctx_t *ct
 
 /*
  * Stores the data that this owner sends to a node in the exchange area: first the sizes of the blocks, then the blocks.
- * If all nodes get the same data, `to_node` may be any of them.
+ * If all nodes get the same data, `to_node` may be any node.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_for_node(const mscclpp_dev_ctx_t *ctx,
                                                        const mscclpp_dev_coll_nodes_state_t *state,

@@ -7,8 +7,8 @@
  * All-gather: a message has the blocks of this node and of nodes before it. Their number doubles in each round.
  *
  * Reduce-scatter: a message has the partial results for its receiver and for nodes behind it. Their number halves in
- * each round. The receiver combines its own partial results for the same nodes with the received ones, received ones
- * last. The results for the receiver itself are combined only with one another: the rank that gets the result combines
+ * each round. The receiver combines its own partial results for the same nodes with the received results, in this
+ * order. The results for the receiver itself are combined only with one another: the rank that gets the result combines
  * them with the partial result of its node. The order depends on the number of nodes alone.
  *
  * A set has a place for each position, so that a message is a run of places, and all nodes know its length. Behind
@@ -27,7 +27,10 @@
 #include "device/kern/coll/nodes_turn.h"
 #include "device/lib/port_channel.h"
 
-/* Returns the rounds of this call, as this node sees them. */
+/*
+ * Returns the rounds of this call, as this node sees them. With radix 2, a node sends one message in each round:
+ * message 1.
+ */
 MSCCLPP_DEV mscclpp_dev_rounds_t mscclpp_dev_coll_nodes_halving_rounds(const mscclpp_dev_coll_nodes_state_t *state)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;

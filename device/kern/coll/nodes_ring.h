@@ -10,7 +10,7 @@
  * without a ring, and are sent on from there.
  *
  * Reduce-scatter: a message that begins at node d + 1 has the partial results for node d, which receives it last. Each
- * node on the way combines the received results with its own, received ones first. So results for node d are combined
+ * node on the way combines the received results with its own results, in this order. So results for node d are combined
  * in the order d + 1, d + 2, ... d. The combined results lie at the place from which this node would send its partial
  * results for node d without a ring.
  *

@@ -8,7 +8,7 @@
  *   2. The receiver of what was sent in turn t tells the sender nothing. So each put begins a flush, which has to have
  *      ended before the next data are stored in the slot.
  *   3. The slots are divided anew, among all blocks of the grid, so they may hold data of earlier calls. When a block
- *      has met those of all other nodes, these nodes have begun this call and so have ended all earlier ones.
+ *      has met the blocks of all other nodes, these nodes have begun this call, and so have ended all earlier calls.
  *   4. The meeting at the end does the same for later calls.
  *
  * Why the exchange cannot deadlock: let give t have time 2t and take t time 2t + 3. Then each step waits only for steps

@@ -6,7 +6,7 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
-/* What the checks of this file share. */
+/* The plan that is checked and the report, for all checks of this file. */
 typedef struct {
     mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;

@@ -1,6 +1,6 @@
 /*
  * Checks a plan without running it (docs/plans.md, "Rules"). Each part adds its findings to the report. Later parts run
- * only if the earlier ones found no fault.
+ * only if the earlier parts found no fault.
  */
 #ifndef MCA_COMMON_PLAN_CHECK_H
 #define MCA_COMMON_PLAN_CHECK_H

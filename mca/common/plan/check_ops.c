@@ -10,7 +10,7 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
-/* What the checks of this file share. */
+/* The plan that is checked, the report, and the state of the checks of this file. */
 typedef struct {
     mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;

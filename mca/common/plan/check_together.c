@@ -227,7 +227,7 @@ static const char *explain_imbalance(bool is_channel, int64_t total)
 }
 
 /*
- * Reports that the events of one key do not balance. `first` is the first of them, and `taker` the last wait or acquire
+ * Reports that the events of one key do not balance. `first` is the first event, and `taker` the last wait or acquire
  * or, if there is none, `first`. Too many waits are a deadlock, and so are equal numbers in pipelines of different
  * turns. Too few waits make the plan invalid.
  */

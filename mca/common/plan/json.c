@@ -164,6 +164,7 @@ static mscclpp_json_t *add_value(builder_t *builder, mscclpp_json_type_t type)
     return value;
 }
 
+/* Adds a null value. */
 static int on_null(void *context)
 {
     return add_value(context, MSCCLPP_JSON_NULL) != NULL;
@@ -246,16 +247,19 @@ static int open_value(builder_t *builder, mscclpp_json_type_t type)
     return 1;
 }
 
+/* Adds an object, and opens it for the entries that follow. */
 static int on_map(void *context)
 {
     return open_value(context, MSCCLPP_JSON_OBJECT);
 }
 
+/* Adds an array, and opens it for the values that follow. */
 static int on_array(void *context)
 {
     return open_value(context, MSCCLPP_JSON_ARRAY);
 }
 
+/* Closes the innermost open array or object. */
 static int on_end_of_container(void *context)
 {
     --((builder_t *)context)->depth;

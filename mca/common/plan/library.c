@@ -217,7 +217,9 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
     }
 }
 
-/* Finds the most blocks and channels of a rank, and numbers a rank's chunks. file->chunks must be known. */
+/*
+ * Finds the maximum numbers of blocks and channels of a rank, and numbers a rank's chunks. file->chunks must be known.
+ */
 static void measure_ranks(survey_t *survey)
 {
     mscclpp_plan_file_t *file = survey->file;
@@ -234,7 +236,7 @@ static void measure_ranks(survey_t *survey)
             max_chunks[type] = rank->chunks[type] > max_chunks[type] ? rank->chunks[type] : max_chunks[type];
         }
     }
-    /* Input and output may overlap, so both get as many numbers as the larger of them may have chunks. */
+    /* Input and output may overlap, so both get as many numbers as the larger buffer may have chunks. */
     max_chunks[MSCCLPP_PLAN_INPUT] = max_chunks[MSCCLPP_PLAN_INPUT] > max_chunks[MSCCLPP_PLAN_OUTPUT]
                                          ? max_chunks[MSCCLPP_PLAN_INPUT]
                                          : max_chunks[MSCCLPP_PLAN_OUTPUT];

@@ -407,7 +407,7 @@ static void ask_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscc
                           slice.count);
     }
     if (moves_packets) {
-        /* All threads must have written their packets before one of them asks the proxy to move them. */
+        /* All threads must have written their packets before a thread asks the proxy to move the packets. */
         mscclpp_sim_meet(sim, &block->actor);
     }
     for (uint32_t i = 0; i < op->dst_count; ++i) {

@@ -88,7 +88,7 @@ void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const msc
 
 /*
  * Adds a fact to the list. The list has one fact for each thread of each actor, with the latest clock, because a later
- * clock implies all earlier ones. If memory runs out, the fact is lost, and sim->no_memory ends the run.
+ * clock implies all earlier clocks. If memory runs out, the fact is lost, and sim->no_memory ends the run.
  */
 static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim_fact_t fact)
 {
@@ -231,7 +231,7 @@ mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const ms
     }
     /*
      * A thread that has read a packet knows what its writer knew, and what the writing thread did before. In
-     * actor->thread, `strong` is the number of such threads, which are the first ones.
+     * actor->thread, `strong` is the number of such threads, counted from the first thread.
      */
     if (thread.map == MSCCLPP_SIM_PACKET &&
         ((actor->has_thread && thread.position < of_readers->strong && of_readers->full >= earlier->clock) ||

@@ -105,9 +105,9 @@ static bool is_application(const mscclpp_sim_t *sim, uint32_t agent)
 }
 
 /*
- * Reports a race: nothing orders the actor's current access and an earlier one. `earlier_writes` and `writes` say which
- * of them are writes. With `is_over_packet`, the current access overwrites a packet, which its reader may then miss;
- * this is reported as a deadlock.
+ * Reports a race: nothing orders the actor's current access after an earlier access. `writes` says that the current
+ * access is a write, and `earlier_writes` that the earlier access is a write. With `is_over_packet`, the current access
+ * overwrites a packet, which its reader may then miss; this is reported as a deadlock.
  *
  * If the current access is made by an application, the finding is placed at the earlier access, because only that
  * belongs to the plan. After MAX_FAULTS faults, races are only counted.
@@ -279,8 +279,8 @@ mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_acto
 /*
  * Writes one cell. `packet` is the record of the packet, to which the cell gets a reference, or NULL for a plain store.
  *
- * Reports earlier accesses that nothing orders before the write: the last write, and the reads since then. These reads
- * are then forgotten: a later write that is ordered after this one is ordered after them, too.
+ * Reports earlier accesses that nothing orders before the write: the last write, and the reads since then. The reads
+ * are then forgotten: a later write that is ordered after this write is ordered after the reads, too.
  */
 static void write_cell(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
                        mscclpp_sim_thread_t thread, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)

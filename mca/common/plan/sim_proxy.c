@@ -72,7 +72,8 @@ void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank_number, int type, uin
 /*
  * Moves the packets of a request unchanged. Cells without a packet of the request's launch are read but not moved,
  * because the receiver would not accept them as packets. The proxy has one thread, which reads packets as plain data.
- * It does not wait for them, so the packets order nothing for it. Without memory, sim->no_memory ends the run.
+ * The proxy does not wait for the packets, so they do not order its accesses. Without memory, sim->no_memory ends the
+ * run.
  */
 static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const mscclpp_sim_entry_t *entry)
 {

@@ -30,7 +30,7 @@ static bool is_wait_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *b
 }
 
 /*
- * Reports a race if the channel's last wait was another block's and nothing orders this one after it: either block may
+ * Reports a race if another block made the channel's last wait and nothing orders this wait after it: either block may
  * then take the other's signal. Records this wait as the last one. `position` is that of the channel in the operation's
  * list. A channel is handled by one thread, so the map is MSCCLPP_SIM_ALONE.
  */
@@ -98,7 +98,7 @@ static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
     }
 }
 
-/* Returns true if the proxies of all channels of an operation have executed all that was asked of them. */
+/* Returns true if the proxies of all channels of an operation have executed all their requests. */
 static bool is_flushed(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -210,7 +210,7 @@ static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     }
 }
 
-/* Returns true if a block of the same rank has arrived at the barrier of `op`, which is not open for it yet. */
+/* Returns true if block `other` belongs to rank `rank_number`, and waits at the barrier of `op`. */
 static bool waits_at_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *other, uint32_t rank_number,
                              const mscclpp_plan_op_t *op)
 {

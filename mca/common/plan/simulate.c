@@ -16,7 +16,7 @@ static const uint64_t small_work = 4 << 20;         /* of such work; runs with l
 /* The size of the scratch, in bytes, where one scratch serves all buffers. */
 static const uint64_t scratch_bytes = (uint64_t)64 << 20;
 
-/* What a visit of all operations of a plan has found. Sizes of turns are in bytes. */
+/* The results of a visit of all operations of a plan. Sizes of turns are in bytes. */
 typedef struct {
     const mscclpp_plan_t *plan;
     uint64_t unit;           /* greatest common divisor of the turns of all pipelines; 0: no pipeline */
@@ -226,8 +226,8 @@ static void run_once(const survey_t *survey, const mscclpp_plan_sim_options_t *o
 }
 
 /*
- * Returns the number of runs for one order of the actors. A run tells apart the parts of only so many ranks, so an
- * order may take several runs.
+ * Returns the number of runs for one order of the actors. A run tells apart the parts of at most MSCCLPP_SIM_TOLD_APART
+ * ranks, so an order may take several runs.
  */
 static uint32_t count_runs_of_order(const survey_t *survey)
 {

@@ -157,7 +157,7 @@ bool mscclpp_runner_reserve_holds(mscclpp_runner_t *runner, int count)
     return true;
 }
 
-/* The next operation has the number `launches` + 1, so the mappings are held until that one has ended. */
+/* The mappings are held until the next operation, which has the number `launches` + 1, has ended. */
 void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **mappings, int count)
 {
     int i;

@@ -79,7 +79,7 @@ static bool append_open_mapping(const mscclpp_runner_t *runner, const mscclpp_gp
 
 /*
  * Appends the mappings of one peer's buffers to `mappings`, as append_open_mapping does, and sets the addresses.
- * Returns false if any of them has been closed.
+ * Returns false if a mapping has been closed.
  */
 static bool append_open_peer(const mscclpp_runner_t *runner, const buffers_t *peer, mscclpp_mapping_t **mappings,
                              int *count_p, char **in_p, char **out_p)

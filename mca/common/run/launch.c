@@ -181,9 +181,9 @@ static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
 }
 
 /*
- * Does what is due at poll number `polls` of a wait for the end of the operation. Returns the first error. Every poll
- * calls the pump. If the wait spins, only certain polls look for a missed ring, make progress, and ask the runtime
- * whether the kernel still runs. Without `spins`, every poll does, because others need the thread or the processor.
+ * Carries out poll number `polls` of a wait for the end of the operation. Returns the first error. Every poll calls the
+ * pump. If the wait spins, only certain polls look for a missed ring, make progress, and ask the runtime whether the
+ * kernel still runs. Without `spins`, every poll does, because others need the thread or the processor.
  */
 static mscclpp_status_t tend_wait(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                   mscclpp_group_wait_t *wait, uint32_t polls, bool spins)

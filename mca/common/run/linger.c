@@ -25,7 +25,7 @@
 #define SHARED_BLOCKS_FACTOR 2u
 
 /*
- * The largest operation, in bytes, that one block serves faster than several blocks. Several blocks have to relay the
+ * The maximum size of an operation, in bytes, that one block serves faster than several blocks, which have to relay the
  * doorbell.
  */
 #define ONE_BLOCK_BYTES_MAX 8192u
@@ -111,7 +111,7 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
      * ranks or threads may leave only multiprocessors free that are not adjacent, and may wait for this kernel. So
      * kernels form clusters only if neither ranks nor threads share the GPU. On a GPU that is not shared, all work ends
      * without other ranks, and then adjacent multiprocessors are free. Only queued kernels of this process may wait for
-     * other ranks, so no kernel forms a cluster after the first of them (`has_enqueued`).
+     * other ranks, so no kernel forms a cluster after the first queued kernel (`has_enqueued`).
      */
     linger->may_cluster = config->linger_cluster && !runner->group->meet_first && !runner->shares_gpu;
     mscclpp_linger_history_init(&linger->history);
@@ -361,7 +361,7 @@ static uint32_t encode_bell(const mscclpp_runner_t *runner, const mscclpp_dev_la
 
 /*
  * Returns the number of blocks that report the end of the operation with this word CODE. If several blocks serve it,
- * all blocks of the kernel report, also idle ones: each must have read the relayed doorbell before the next one
+ * all blocks of the kernel report, even idle blocks: each must have read the relayed doorbell before the next doorbell
  * overwrites it.
  */
 static uint32_t count_reporting_blocks(const mscclpp_linger_t *linger, uint32_t code)

@@ -28,9 +28,9 @@ static void clear_entry(mscclpp_repeat_t *entry, const mscclpp_gpu_ops_t *gpu)
 }
 
 /*
- * Returns the entry of launches like this one. If there is none, makes one in place of the least recently used entry,
- * whose kernel has ended: each kernel of the team ends before the next launch. Returns NULL, with nothing changed, if
- * there is no memory for a copy of the arguments.
+ * Returns the entry of launches with the same kernel, grid and arguments. If there is none, makes one in place of the
+ * least recently used entry, whose kernel has ended: each kernel of the team ends before the next launch. Returns NULL,
+ * with nothing changed, if there is no memory for a copy of the arguments.
  */
 static mscclpp_repeat_t *find_or_make(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu,
                                       const mscclpp_dev_launch_t *launch)
@@ -59,7 +59,7 @@ static mscclpp_repeat_t *find_or_make(mscclpp_repeats_t *repeats, const mscclpp_
     return replaced;
 }
 
-/* If a launch cannot be prepared, this launch and all later ones are ordinary (`has_failed`). */
+/* If a launch cannot be prepared, this launch and all later launches are ordinary (`has_failed`). */
 mscclpp_status_t mscclpp_repeats_launch(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu, int device,
                                         mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {

@@ -50,7 +50,8 @@ mscclpp_status_t mscclpp_runner_get_stand_in(mscclpp_runner_t *runner, bool is_i
         return MSCCLPP_ERR_NO_MEMORY;
     }
     /*
-     * At least twice as large as the previous stand-in, so that all older ones together are no larger than the newest.
+     * At least twice as large as the previous stand-in, so that all older stand-ins together are no larger than the
+     * newest.
      */
     added->size = *newest != NULL && 2 * (*newest)->size > bytes ? 2 * (*newest)->size : bytes;
     status = allocate(runner, added->size, &added->memory);
