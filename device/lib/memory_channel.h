@@ -22,8 +22,8 @@ MSCCLPP_DEV void mscclpp_dev_block_copy(const mscclpp_dev_ctx_t *ctx, char *to, 
 }
 
 /*
- * Copies from this rank's memory to the peer's memory. The peer may read the bytes once it has waited for a later
- * signal.
+ * Copies `bytes` bytes from offset `local_offset` of this rank's memory to offset `remote_offset` of the peer's memory.
+ * The peer may read the bytes once it has waited for a later signal.
  */
 MSCCLPP_DEV void mscclpp_dev_channel_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_memory_channel_t *channel,
                                          uint64_t remote_offset, uint64_t local_offset, uint64_t bytes)
@@ -31,7 +31,10 @@ MSCCLPP_DEV void mscclpp_dev_channel_put(const mscclpp_dev_ctx_t *ctx, const msc
     mscclpp_dev_block_copy(ctx, channel->remote + remote_offset, channel->local + local_offset, bytes);
 }
 
-/* Copies from the peer's memory to this rank's memory. The block may read the bytes once it has synchronised. */
+/*
+ * Copies `bytes` bytes from offset `remote_offset` of the peer's memory to offset `local_offset` of this rank's memory.
+ * The block may read the bytes once it has synchronised.
+ */
 MSCCLPP_DEV void mscclpp_dev_channel_get(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_memory_channel_t *channel,
                                          uint64_t local_offset, uint64_t remote_offset, uint64_t bytes)
 {

@@ -72,7 +72,7 @@ MSCCLPP_DEV void mscclpp_dev_port_signal(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     (void)mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_SIGNAL, 0, 0, 0);
 }
 
-/* Does put and signal with one request. */
+/* Does mscclpp_dev_port_put and mscclpp_dev_port_signal with one request. */
 MSCCLPP_DEV void mscclpp_dev_port_put_with_signal(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   const mscclpp_dev_port_channel_t *channel, uint64_t to, uint64_t from,
                                                   uint64_t bytes)
@@ -81,8 +81,8 @@ MSCCLPP_DEV void mscclpp_dev_port_put_with_signal(mscclpp_dev_ctx_t *ctx, const 
 }
 
 /*
- * Does put and signal with one request, and begins a flush. Returns a position for mscclpp_dev_port_wait_flushed. Once
- * that function has returned, the source may be overwritten.
+ * Does mscclpp_dev_port_put and mscclpp_dev_port_signal with one request, and begins a flush. Returns a position for
+ * mscclpp_dev_port_wait_flushed. Once that function has returned, the source may be overwritten.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_port_put_with_signal_flushing(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                                const mscclpp_dev_port_channel_t *channel, uint64_t to,
@@ -100,7 +100,7 @@ MSCCLPP_DEV void mscclpp_dev_port_flush(mscclpp_dev_ctx_t *ctx, const mscclpp_de
                                   mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_FLUSH, 0, 0, 0));
 }
 
-/* Does put, signal and flush with one trigger. */
+/* Does mscclpp_dev_port_put, mscclpp_dev_port_signal and mscclpp_dev_port_flush with one request. */
 MSCCLPP_DEV void mscclpp_dev_port_put_with_signal_and_flush(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                             const mscclpp_dev_port_channel_t *channel, uint64_t to,
                                                             uint64_t from, uint64_t bytes)

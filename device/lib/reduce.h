@@ -277,7 +277,10 @@ MSCCLPP_DEV float mscclpp_dev_widen(int dtype, uint32_t word, int half)
     return dtype == MSCCLPP_DTYPE_FLOAT16 ? mscclpp_dev_f16_to_f32(bits) : mscclpp_dev_bf16_to_f32(bits);
 }
 
-/* Combines two floats. 16-bit floats have only these four operations (mscclpp_dev_supports). */
+/*
+ * Returns two floats combined, for operands of 16-bit types, which have only these four operations
+ * (mscclpp_dev_supports).
+ */
 MSCCLPP_DEV float mscclpp_dev_combine_f32(int op, float x, float y)
 {
     switch (op) {

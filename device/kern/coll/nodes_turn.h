@@ -98,17 +98,19 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_begin(mscclpp_dev_coll_nodes_state_t *st
     state->is_owner = nodes->common.rank < nodes->shards;
 }
 
-/* Returns true if the nodes exchange data in a ring, over trees, or by halving. Otherwise each node sends to all. */
+/* Returns true if the nodes exchange data in a ring. */
 MSCCLPP_DEV bool mscclpp_dev_coll_nodes_in_ring(const mscclpp_dev_coll_nodes_state_t *state)
 {
     return state->args->nodes.pattern == MSCCLPP_DEV_NODES_RING;
 }
 
+/* Returns true if the nodes exchange data over two trees. */
 MSCCLPP_DEV bool mscclpp_dev_coll_nodes_in_trees(const mscclpp_dev_coll_nodes_state_t *state)
 {
     return state->args->nodes.pattern == MSCCLPP_DEV_NODES_TREES;
 }
 
+/* Returns true if the nodes exchange data by halving or doubling. */
 MSCCLPP_DEV bool mscclpp_dev_coll_nodes_in_halving(const mscclpp_dev_coll_nodes_state_t *state)
 {
     return state->args->nodes.pattern == MSCCLPP_DEV_NODES_HALVING;

@@ -1,4 +1,7 @@
-/* Notes what MSCCL++'s own executor has no room for. This library has room for it, so no plan is refused. */
+/*
+ * Notes the parts of a plan that exceed the limits of MSCCL++'s own executor. This library has no such limits, so no
+ * plan is refused.
+ */
 #include "mca/common/plan/check.h"
 
 #include "mca/common/plan/visit.h"

@@ -7,7 +7,7 @@
 /*
  * Returns the number of chunks in a rank's block. A block is one rank's part of a buffer that has a part for each rank,
  * such as the output of an all-gather. For an all-reduce, the block is the whole buffer. For collectives that MPI does
- * not have, the result is 1. It is 0 if the plan has neither input nor output.
+ * not have, the result is 1. If the plan has neither input nor output, the result is 0.
  */
 uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan);
 
@@ -23,11 +23,11 @@ uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan);
 bool mscclpp_plan_needs_whole_chunks(const mscclpp_plan_t *plan);
 
 /*
- * Stores the size of a chunk, in bytes, for a message with blocks of `block_bytes` bytes. It is rounded up to a
- * multiple of the plan's alignment, or of MSCCLPP_DEV_UNIT if the alignment is no multiple of that. Returns false if
- * the plan cannot serve such a message, for one of two reasons:
- * - It has neither input nor output. *chunk_bytes_p is then unchanged.
- * - It needs whole chunks, which do not fill the block. *chunk_bytes_p is then set all the same.
+ * Sets *chunk_bytes_p to the size of a chunk, in bytes, for a message with blocks of `block_bytes` bytes. The size is
+ * rounded up to a multiple of the plan's alignment, or of MSCCLPP_DEV_UNIT if the alignment is no multiple of
+ * MSCCLPP_DEV_UNIT. Returns false if the plan cannot serve such a message, for one of two reasons:
+ * - The plan has neither input nor output. *chunk_bytes_p is then unchanged.
+ * - The plan needs whole chunks, and these do not fill the block. *chunk_bytes_p is set nevertheless.
  *
  * The plan must have passed mscclpp_plan_check.
  */

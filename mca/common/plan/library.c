@@ -218,7 +218,8 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
 }
 
 /*
- * Finds the maximum numbers of blocks and channels of a rank, and numbers a rank's chunks. file->chunks must be known.
+ * Sets file->blocks and file->channels to the maximum numbers of blocks and channels of a rank, and gives the chunks of
+ * a rank's buffers successive numbers (`starts`). file->chunks must be known.
  */
 static void measure_ranks(survey_t *survey)
 {

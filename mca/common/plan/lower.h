@@ -33,14 +33,15 @@ uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_pl
 
 /*
  * Returns the reason why a plan cannot run on several nodes, as a constant text, or NULL if it can. Rank r is on
- * node_of[r]. *has_packets_p tells, in either case, whether the plan sends packets to other nodes, through ports.
+ * node_of[r]. In either case, sets *has_packets_p to true if the plan sends packets to other nodes, through ports, and
+ * otherwise to false.
  */
 const char *mscclpp_plan_nodes_misfit(const mscclpp_plan_t *plan, const int *node_of, bool *has_packets_p);
 
 /*
- * Returns the size in bytes of the scratch for chunks of `chunk_bytes` bytes. *half_bytes_p is the size in bytes of one
- * of its halves, or 0 if it has none. Both sizes are equal on all ranks, whatever their numbers of chunks, because a
- * rank also uses them to find the halves of its peers.
+ * Returns the size in bytes of the scratch for chunks of `chunk_bytes` bytes. Sets *half_bytes_p to the size in bytes
+ * of a half of the scratch, or to 0 if the scratch has no halves. Both sizes are equal on all ranks, whatever their
+ * numbers of chunks, because a rank also uses them to find the halves of its peers.
  */
 uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk_bytes, uint64_t *half_bytes_p);
 

@@ -25,8 +25,7 @@ typedef struct {
 /* Frees the lists of a program, which is then empty. The lists may be NULL. */
 void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
 
-/* Returns the largest number of chunks that a step of the program moves, or that a loop goes over; 0 for no such step.
- */
+/* Returns the maximum number of chunks that a step of the program moves, or that a loop goes over; 0: no such step. */
 uint32_t mscclpp_plan_program_max_chunks(const mscclpp_plan_program_t *program);
 
 /*

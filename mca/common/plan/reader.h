@@ -27,8 +27,8 @@ const mscclpp_json_t *mscclpp_plan_find_required(mscclpp_plan_reader_t *reader, 
                                                  const char *object_name, const char *key, mscclpp_json_type_t type);
 
 /*
- * Returns a member of an object, or NULL. *is_valid_p tells why it is NULL: true means that the member is absent, and
- * false that it has another type, which has been reported.
+ * Returns a member of an object, or NULL if the member is absent or has another type. Sets *is_valid_p to false in the
+ * second case, which is reported, and otherwise to true.
  */
 const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
                                                  const char *key, mscclpp_json_type_t type, bool *is_valid_p);

@@ -49,10 +49,10 @@ void mscclpp_plan_report_init(mscclpp_plan_report_t *report);
 void mscclpp_plan_report_destroy(mscclpp_plan_report_t *report);
 
 /*
- * Adds a finding. Returns true if the finding was stored. It is not stored if the report has a finding of that kind,
- * rule and place already, or is full; a fault is stored even then if it can replace a note. A fault is counted unless
- * the report has it already. `rule` must be a constant. The text may have words from the file; control characters are
- * replaced. place.name is copied.
+ * Adds a finding. Returns true if the finding was stored. It is not stored if the report already has a finding of that
+ * kind, rule and place, or if the report is full; in a full report a fault is still stored if it can replace a note. A
+ * fault is counted unless the report has it already. `rule` must be a constant. The text may have words from the file;
+ * control characters are replaced. place.name is copied.
  */
 bool mscclpp_plan_add_finding(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
                               mscclpp_plan_place_t place, const char *format, ...)

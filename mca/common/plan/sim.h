@@ -240,19 +240,22 @@ void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor);
 bool mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event);
 /* Gives some threads of the actor the knowledge `know`, which all of its threads have from the next nop on. */
 void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_know_t *know);
-/* Tells the thread at `position`, which reads the packet in `cell`, of its write, and the facts that it passes on. */
+/*
+ * Tells the thread at `position`, which reads the packet in `cell`, that the packet was written, and the facts that the
+ * packet passes on.
+ */
 void mscclpp_sim_hear_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_cell_t *cell,
                              uint32_t position);
 /* Stores in `cell` the facts about single threads that the thread at `position`, which writes the packet, knows. */
 void mscclpp_sim_tell_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell,
                              uint32_t position);
-/* Makes all threads meet, as at a nop. Afterwards all threads have the knowledge of each of them. */
+/* Makes all threads of the actor meet, as at a nop. Afterwards each thread has the knowledge of all threads. */
 void mscclpp_sim_meet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor);
 /* How two accesses are ordered. WEAK: they are ordered only by packets. */
 typedef enum { MSCCLPP_SIM_UNORDERED, MSCCLPP_SIM_WEAK, MSCCLPP_SIM_ORDERED } mscclpp_sim_order_t;
 /*
- * Returns how an earlier access of a cell, or an earlier wait on a channel, is ordered before the one that `thread` of
- * the actor makes now.
+ * Returns how an earlier access of a cell, or an earlier wait on a channel, is ordered before the access or wait that
+ * `thread` of the actor makes now.
  */
 mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
                                       mscclpp_sim_thread_t thread);
@@ -271,7 +274,7 @@ const char *mscclpp_sim_actor_text(const mscclpp_sim_t *sim, uint32_t agent, uin
  * packet.
  */
 const char *mscclpp_sim_cell_text(const mscclpp_sim_t *sim, size_t cell, bool is_packet, char *text, size_t size);
-/* Returns the operation that a block is at. It must not have ended its launch. */
+/* Returns the operation at which a block is. The block must not have ended its launch. */
 const mscclpp_plan_op_t *mscclpp_sim_current_op(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block);
 
 /*
@@ -337,8 +340,8 @@ void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
 /* sim_data.c: operations that move data. */
 
 /*
- * Looks for all packets that an operation reads. Returns true if all of them have been written. If not, sets
- * block->missing_cell to the cell of the first missing packet.
+ * Returns true if all packets that an operation reads have been written. Otherwise sets block->missing_cell to the cell
+ * of the first missing packet.
  */
 bool mscclpp_sim_look_for_packets(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
 /* Executes `op`, the block's current operation, which moves data. All packets that it reads must have been written. */
@@ -356,7 +359,7 @@ bool mscclpp_sim_source_covers(const mscclpp_sim_t *sim, const mscclpp_sim_block
 void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t channel, mscclpp_sim_entry_t entry);
 /*
  * Executes the proxy's next request. Returns false, with nothing done, if there is no request, or no memory to begin
- * it. Returns true if memory runs out later.
+ * the request. If memory runs out later, returns true, with sim->no_memory set.
  */
 bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy);
 /*

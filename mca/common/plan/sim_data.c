@@ -169,6 +169,34 @@ typedef struct {
 } packet_run_t;
 
 /*
+ * Adds what a run of packets says about actor `agent` (`known`) to the receiver's knowledge. `threads` is the number of
+ * the receiver's threads, counted from the first thread, that have read these packets.
+ */
+static void learn_about(mscclpp_sim_actor_t *actor, const packet_run_t *run, uint32_t threads, uint32_t agent,
+                        mscclpp_sim_know_t known)
+{
+    const mscclpp_sim_packet_t *packet = run->packet;
+    mscclpp_sim_know_t *later = &actor->later[agent], *thread = &actor->thread[agent];
+
+    later->full = known.full > later->full ? known.full : later->full;
+    thread->full = threads > 0 && known.full > thread->full ? known.full : thread->full;
+    /* If not all packets were read, this knowledge is limited to the threads whose packets were read. */
+    known.partial_threads =
+        threads < known.partial_threads && run->count < packet->length ? threads : known.partial_threads;
+    if (known.partial_threads > 0 && known.partial > later->partial) {
+        later->partial = known.partial;
+        later->partial_threads = known.partial_threads;
+    }
+    if (threads > 0) {
+        thread->strong = thread->strong == 0 || threads < thread->strong ? threads : thread->strong;
+        if (run->is_aligned && known.partial > thread->partial) {
+            thread->partial = known.partial;
+            thread->partial_threads = threads < known.partial_threads ? threads : known.partial_threads;
+        }
+    }
+}
+
+/*
  * Notes what the receiver learns from a run of packets. The receiver learns what the sender knew, and how far the
  * sender had come. At first only the threads that have read these packets know this; after the next nop, all threads of
  * the receiver know it. Packets that the receiver sent itself contain nothing new.
@@ -176,9 +204,8 @@ typedef struct {
 static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const packet_run_t *run)
 {
     const mscclpp_sim_packet_t *packet = run->packet;
-    /* The number of threads, counted from the first one, that have read these packets. */
+    /* The number of threads, counted from the first thread, that have read these packets. */
     uint32_t threads = run->first == 0 ? (uint32_t)run->count : 0;
-    mscclpp_sim_know_t *thread, *later;
 
     mscclpp_sim_need(sim, packet->arrives_at);
     if (packet->agent == actor->agent) {
@@ -197,26 +224,7 @@ static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const
             known = (mscclpp_sim_know_t){
                 .full = packet->synced, .partial = packet->clock, .partial_threads = packet->length};
         }
-        later = &actor->later[i];
-        thread = &actor->thread[i];
-        later->full = known.full > later->full ? known.full : later->full;
-        thread->full = threads > 0 && known.full > thread->full ? known.full : thread->full;
-        /*
-         * If not all packets were read, this knowledge is limited to the threads that sent the packets that were read.
-         */
-        known.partial_threads =
-            threads < known.partial_threads && run->count < packet->length ? threads : known.partial_threads;
-        if (known.partial_threads > 0 && known.partial > later->partial) {
-            later->partial = known.partial;
-            later->partial_threads = known.partial_threads;
-        }
-        if (threads > 0) {
-            thread->strong = thread->strong == 0 || threads < thread->strong ? threads : thread->strong;
-            if (run->is_aligned && known.partial > thread->partial) {
-                thread->partial = known.partial;
-                thread->partial_threads = threads < known.partial_threads ? threads : known.partial_threads;
-            }
-        }
+        learn_about(actor, run, threads, i, known);
     }
     actor->has_later = true;
     actor->has_thread = actor->has_thread || threads > 0;
