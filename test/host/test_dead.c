@@ -378,15 +378,42 @@ static void leave_wait(rank_t *rank)
     traffic_close(&traffic);
 }
 
-static void test_left(const plan_t *plan)
+static void test_without_error(const plan_t *plan, void (*body)(rank_t *rank))
 {
     const int failed_before = unit_failed;
     mscclpp_config_t config;
 
     begin(plan, &config);
-    CHECK_EQ(run_ranks(plan->ranks, &config, leave_wait, NULL), 0);
+    CHECK_EQ(run_ranks(plan->ranks, &config, body, NULL), 0);
     CHECK_EQ(log_record_count(MSCCLPP_LOG_ERROR, "", ""), 0);
     end(plan, failed_before);
+}
+
+/*
+ * The last rank ends its call because another rank has told it of a failure. The other rank of its node learns that
+ * from the board, in an agreement, although nobody has told it. Ranks of the other node are told nothing.
+ */
+static void fail_after_peer(rank_t *rank)
+{
+    traffic_t traffic;
+    mscclpp_team_t *team;
+    bool right = false;
+
+    traffic_open(&traffic, create_team(rank), 3000, USER_DEVICE);
+    team = traffic.team;
+    CHECK_EQ(traffic_call(&traffic, 10, &right), MSCCLPP_OK);
+    meet(rank);
+    if (rank->rank == 3) {
+        CHECK_EQ(mscclpp_team_fail_call(team, 2, "all-reduce", MSCCLPP_ERR_PEER, true), MSCCLPP_ERR_PEER);
+    }
+    meet(rank);
+    if (rank->rank != 3) {
+        mscclpp_team_begin_signs(team);
+        CHECK_EQ(mscclpp_team_give_signs(team, 2), rank->rank == 2 ? MSCCLPP_ERR_PEER : MSCCLPP_OK);
+        mscclpp_team_end_signs(team);
+    }
+    meet(rank);
+    traffic_close(&traffic);
 }
 
 /* A second deadline would end the calls of the first plans after `slow_at` and the whole `timeout`. */
@@ -459,6 +486,7 @@ static const plan_t plans[] = {
      .worker = -1,
      .timeout = 3,
      .most_seconds = 20},
+    {.name = "told", .ranks = 4, .per_node = 2, .silent = -1, .slow = -1, .worker = -1, .timeout = 5},
     {.name = "left", .ranks = 2, .silent = -1, .slow = -1, .worker = -1, .timeout = 5},
     {.name = "left:nodes", .ranks = 2, .per_node = 1, .silent = -1, .slow = -1, .worker = -1, .timeout = 5},
     {.name = "away", .ranks = 2, .silent = -1, .slow = -1, .worker = -1, .timeout = 5},
@@ -483,7 +511,9 @@ static void run_test(void *argument)
     } else if (strcmp(plan->name, "rare looks") == 0) {
         test_rare_looks(plan);
     } else if (strncmp(plan->name, "left", 4) == 0 || strncmp(plan->name, "away", 4) == 0) {
-        test_left(plan);
+        test_without_error(plan, leave_wait);
+    } else if (strcmp(plan->name, "told") == 0) {
+        test_without_error(plan, fail_after_peer);
     } else {
         test_plan(plan);
     }

@@ -106,7 +106,7 @@ typedef struct {
     mscclpp_shmseg_t *board_segment;
     mscclpp_board_line_t *board;    /* one line per rank */
     bool broken;                    /* the team has failed, and serves no further call */
-    bool peer_failed;               /* a peer caused the failure, and has told all other ranks */
+    bool peer_failed;               /* a peer caused the failure, and tells all other ranks */
     uint64_t calls_before;          /* the number that call 0 of the communicator has on the board; see board.c */
     uint64_t call;                  /* the number of the current call, for the board, notices and messages */
     const char *collective;         /* the name of its collective, for messages */
@@ -397,9 +397,9 @@ mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *ev
 mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *own_word, uint64_t target);
 
 /*
- * Tells all ranks that the current call has failed on this rank. If a peer caused the failure and has told all ranks
- * itself, does nothing. `loss` describes a peer whose connection was lost, and which only one rank must name; NULL:
- * there are no connections.
+ * Tells all ranks that the current call has failed on this rank. If a peer caused the failure, that peer tells all
+ * ranks itself. This rank then only writes to the board of its node, and only if the group spans several nodes. `loss`
+ * describes a peer whose connection was lost, and which only one rank must name; NULL: there are no connections.
  */
 void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status, const mscclpp_loss_t *loss);
 
