@@ -214,4 +214,34 @@ MSCCLPP_DEV void mscclpp_dev_st_unit(void *buffer, uint64_t index, uint64_t byte
     mscclpp_dev_st_unit_by(buffer, index, bytes, value, mask, true);
 }
 
+/*
+ * Loads a unit from an address that is no multiple of MSCCLPP_DEV_UNIT, by two aligned loads. So lanes of a warp that
+ * load adjacent units read whole sectors. Reads up to MSCCLPP_DEV_UNIT - 1 bytes before the unit and after it, so these
+ * must belong to the buffer, too.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_inner_unit(const char *from)
+{
+    const uint32_t shift = (uint32_t)((uintptr_t)from % MSCCLPP_DEV_UNIT);
+    const mscclpp_dev_vec_t low = mscclpp_dev_ld_vec(from - shift),
+                            high = mscclpp_dev_ld_vec(from - shift + MSCCLPP_DEV_UNIT);
+    uint32_t words[8] = {low.w[0], low.w[1], low.w[2], low.w[3], high.w[0], high.w[1], high.w[2], high.w[3]};
+    mscclpp_dev_vec_t value;
+    int i;
+
+    /* Indices are constants, so that the words stay in registers. */
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < 6; ++i) {
+        words[i] = shift & 8 ? words[i + 2] : words[i];
+    }
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < 5; ++i) {
+        words[i] = shift & 4 ? words[i + 1] : words[i];
+    }
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < 4; ++i) {
+        value.w[i] = (uint32_t)(((uint64_t)words[i + 1] << 32 | words[i]) >> 8 * (shift & 3));
+    }
+    return value;
+}
+
 #endif

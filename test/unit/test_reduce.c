@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "device/kern/coll/blocks.h"
 #include "device/launch/launch.h"
 #include "test/host/elements.h"
 #include "test/host/reference.h"
@@ -256,6 +257,56 @@ static void test_units(void)
     }
 }
 
+/* Bytes around the target, which a copy must not write. */
+#define GUARD 16u
+
+/*
+ * Copies between addresses of any alignment by `threads` threads. The source ends with its allocation, so that a
+ * sanitizer sees what reads beyond.
+ */
+static void test_shifted_copy(unsigned to_shift, unsigned from_shift, unsigned bytes, unsigned threads)
+{
+    char *source = malloc(from_shift + bytes != 0 ? from_shift + bytes : 1);
+    char *target = aligned_alloc(16, 4096);
+    char *from = source + from_shift, *to = target + GUARD + to_shift;
+    unsigned thread, i;
+    int wrong = 0;
+
+    REQUIRE(source != NULL && target != NULL);
+    memset(target, 0x55, 4096);
+    for (i = 0; i < bytes; ++i) {
+        from[i] = (char)(7 * i + i / 256 + 3);
+    }
+    for (thread = 0; thread < threads; ++thread) {
+        mscclpp_dev_coll_copy_shifted(to, from, bytes, thread, threads);
+    }
+    for (i = 0; i < bytes; ++i) {
+        wrong += to[i] != (char)(7 * i + i / 256 + 3);
+    }
+    for (i = 1; i <= GUARD; ++i) {
+        wrong += (to - i)[0] != 0x55 || (to + bytes + i - 1)[0] != 0x55;
+    }
+    CHECK_EQ(wrong, 0);
+    free(source);
+    free(target);
+}
+
+static void test_shifted_copies(void)
+{
+    static const unsigned sizes[] = {0, 1, 15, 16, 17, 33, 48, 63, 80, 97, 113, 257, 901, 3001};
+    unsigned to_shift, from_shift;
+    size_t i;
+
+    for (to_shift = 0; to_shift < 16; ++to_shift) {
+        for (from_shift = 0; from_shift < 16; ++from_shift) {
+            for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
+                test_shifted_copy(to_shift, from_shift, sizes[i], 1);
+                test_shifted_copy(to_shift, from_shift, sizes[i], 3);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     unit_begin();
@@ -265,5 +316,6 @@ int main(void)
     test_combinations();
     test_bytes();
     test_units();
+    test_shifted_copies();
     return unit_end();
 }

@@ -178,6 +178,53 @@ MSCCLPP_DEV void mscclpp_dev_coll_copy_units(char *const *to, uint32_t count, ui
 }
 
 /*
+ * Copies a block of `bytes` bytes of which one side, or both, begin at no multiple of a unit. All of the `threads`
+ * threads call it. Each handles units that are aligned in the target, because stores of parts of units to a peer take
+ * several times as long. So a unit here is another one than in mscclpp_dev_coll_copy_units: callers must not rely on
+ * which thread copies which bytes.
+ */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_copy_shifted(char *to, const char *from, uint64_t bytes, uint64_t thread,
+                                                       uint64_t threads)
+{
+    const uint64_t until_aligned = (MSCCLPP_DEV_UNIT - (uintptr_t)to % MSCCLPP_DEV_UNIT) % MSCCLPP_DEV_UNIT;
+    const uint64_t head = until_aligned < bytes ? until_aligned : bytes;
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_COLL_BATCH_UNALIGNED];
+    uint64_t unit = thread, whole_units;
+    int j;
+
+    if (thread == 0) {
+        mscclpp_dev_st_unit(to, 0, head, mscclpp_dev_ld_unit(from, 0, head), MSCCLPP_DEV_WHOLE_UNIT);
+    }
+    to += head;
+    from += head;
+    bytes -= head;
+    if ((uintptr_t)from % MSCCLPP_DEV_UNIT == 0) {
+        mscclpp_dev_coll_copy_units(&to, 1, 0, from, bytes, true, thread, threads);
+        return;
+    }
+    whole_units = bytes / MSCCLPP_DEV_UNIT;
+    /* The loads of a batch read beyond their units, so the first unit and the last one are in no batch. */
+    if (thread == 0) {
+        mscclpp_dev_st_unit(to, 0, bytes, mscclpp_dev_ld_unit(from, 0, bytes), MSCCLPP_DEV_WHOLE_UNIT);
+        unit = threads;
+    }
+    for (; unit + (MSCCLPP_DEV_COLL_BATCH_UNALIGNED - 1) * threads + 1 < whole_units;
+         unit += MSCCLPP_DEV_COLL_BATCH_UNALIGNED * threads) {
+        MSCCLPP_DEV_UNROLL
+        for (j = 0; j < MSCCLPP_DEV_COLL_BATCH_UNALIGNED; ++j) {
+            values[j] = mscclpp_dev_ld_inner_unit(from + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT);
+        }
+        MSCCLPP_DEV_UNROLL
+        for (j = 0; j < MSCCLPP_DEV_COLL_BATCH_UNALIGNED; ++j) {
+            mscclpp_dev_st_vec(to + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT, values[j]);
+        }
+    }
+    for (; unit < mscclpp_dev_units(bytes); unit += threads) {
+        mscclpp_dev_st_unit(to, unit, bytes, mscclpp_dev_ld_unit(from, unit, bytes), MSCCLPP_DEV_WHOLE_UNIT);
+    }
+}
+
+/*
  * Copies the part of a block of `bytes` bytes that belongs to thread `thread` of `threads`: units `thread`, `thread` +
  * `threads` and so on. Moves whole units if both addresses are multiples of a unit, and otherwise words or bytes. The
  * host twin instead copies adjacent units with one memmove. Not inlined, because the callers need the registers.

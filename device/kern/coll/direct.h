@@ -37,19 +37,29 @@ MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *
 
 /*
  * Copies this thread's part of a block of `bytes` bytes to each of `count` places, beginning with place `first_target`.
- * Copies by units, as mscclpp_dev_coll_copy_units does, or, on the twin, a long block by rows. `thread` is the thread's
- * number among the `threads` threads of the grid. `is_aligned`: all addresses are multiples of MSCCLPP_DEV_UNIT.
+ * Copies aligned blocks as mscclpp_dev_coll_copy_units does, other blocks as mscclpp_dev_coll_copy_shifted does or, on
+ * the twin, a long block by rows. `thread` is the thread's number among the `threads` threads of the grid.
+ * `is_aligned`: all addresses are multiples of MSCCLPP_DEV_UNIT.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_copy(char *const *to, uint32_t count, uint32_t first_target, const char *from,
                                          uint64_t bytes, bool is_aligned, uint64_t thread, uint64_t threads)
 {
+    uint32_t i;
+
 #if MSCCLPP_DEV_ROWS
     if (bytes >= MSCCLPP_DEV_DIRECT_ROWS_MIN) {
         mscclpp_dev_rows_copy(to, count, first_target, from, bytes, thread, threads);
         return;
     }
 #endif
-    mscclpp_dev_coll_copy_units(to, count, first_target, from, bytes, is_aligned, thread, threads);
+    if (is_aligned) {
+        mscclpp_dev_coll_copy_units(to, count, first_target, from, bytes, true, thread, threads);
+        return;
+    }
+    for (i = 0; i < count; ++i) {
+        mscclpp_dev_coll_copy_shifted(to[mscclpp_dev_coll_target(count, first_target, i)], from, bytes, thread,
+                                      threads);
+    }
 }
 
 /*
@@ -113,18 +123,39 @@ MSCCLPP_DEV void mscclpp_dev_direct_swap(const mscclpp_dev_direct_args_t *args, 
 }
 
 /*
- * Combines `batch` whole, aligned units, `step` apart, beginning with unit `unit`. A reduction stores the combination
- * of the operands of all ranks. A scan stores a result for each rank: the combination of the operands up to and
- * including that rank's operand or, if exclusive, of the operands before it. In an exclusive scan rank 0 has no result,
- * and args->to[0] is NULL. `batch` and `hot` are constants; `hot` true: `dtype` and `op` are constants as well.
+ * Load and store a whole unit of a buffer of `bytes` bytes. `is_aligned`, a constant: the buffer begins at a multiple
+ * of MSCCLPP_DEV_UNIT, and types have no padding. False always works; `mask` is then as in mscclpp_dev_st_unit.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_direct_load(const char *from, uint64_t unit, uint64_t bytes, bool is_aligned)
+{
+    return is_aligned ? mscclpp_dev_ld_vec(from + unit * MSCCLPP_DEV_UNIT) : mscclpp_dev_ld_unit(from, unit, bytes);
+}
+
+MSCCLPP_DEV void mscclpp_dev_direct_store(char *to, uint64_t unit, uint64_t bytes, mscclpp_dev_vec_t value,
+                                          uint32_t mask, bool is_aligned)
+{
+    if (is_aligned) {
+        mscclpp_dev_st_vec(to + unit * MSCCLPP_DEV_UNIT, value);
+    } else {
+        mscclpp_dev_st_unit(to, unit, bytes, value, mask);
+    }
+}
+
+/*
+ * Combines `batch` whole units, `step` apart, beginning with unit `unit`. A reduction stores the combination of the
+ * operands of all ranks. A scan stores a result for each rank: the combination of the operands up to and including that
+ * rank's operand or, if exclusive, of the operands before it. In an exclusive scan rank 0 has no result, and
+ * args->to[0] is NULL. `batch`, `is_aligned` (mscclpp_dev_direct_load) and `hot` are constants; `hot` true: `dtype` and
+ * `op` are constants as well.
  *
  * Works in place, because only this thread accesses these units, and the thread loads a rank's operand before it stores
  * that rank's result.
  */
-MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *args, int batch, bool hot, int dtype,
-                                            int op, uint64_t unit, uint64_t step)
+MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *args, int batch, bool is_aligned, bool hot,
+                                            int dtype, int op, uint64_t unit, uint64_t step)
 {
-    const uint32_t nranks = args->common.nranks;
+    const uint32_t nranks = args->common.nranks, mask = mscclpp_dev_unit_mask(dtype);
+    const uint64_t bytes = args->common.bytes;
     mscclpp_dev_acc_t acc[MSCCLPP_DEV_COLL_BATCH];
     mscclpp_dev_vec_t values[MSCCLPP_DEV_COLL_BATCH], next_values[MSCCLPP_DEV_COLL_BATCH];
     uint32_t rank;
@@ -132,7 +163,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *arg
 
     MSCCLPP_DEV_UNROLL
     for (j = 0; j < batch; ++j) {
-        next_values[j] = mscclpp_dev_ld_vec(args->from[0] + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
+        next_values[j] = mscclpp_dev_direct_load(args->from[0], unit + (uint64_t)j * step, bytes, is_aligned);
     }
     for (rank = 0; rank < nranks; ++rank) {
         char *to = args->mode == MSCCLPP_DEV_DIRECT_REDUCE ? (rank + 1 == nranks ? args->to[0] : NULL) : args->to[rank];
@@ -147,14 +178,14 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *arg
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < batch; ++j) {
                 next_values[j] =
-                    mscclpp_dev_ld_vec(args->from[rank + 1] + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT);
+                    mscclpp_dev_direct_load(args->from[rank + 1], unit + (uint64_t)j * step, bytes, is_aligned);
             }
         }
         if (is_exclusive && rank > 0 && to != NULL) {
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < batch; ++j) {
-                mscclpp_dev_st_vec(to + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT,
-                                   mscclpp_dev_acc_get(&acc[j], dtype));
+                mscclpp_dev_direct_store(to, unit + (uint64_t)j * step, bytes, mscclpp_dev_acc_get(&acc[j], dtype),
+                                         mask, is_aligned);
             }
         }
         MSCCLPP_DEV_UNROLL
@@ -168,8 +199,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *arg
         if (!is_exclusive && to != NULL) {
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < batch; ++j) {
-                mscclpp_dev_st_vec(to + (unit + (uint64_t)j * step) * MSCCLPP_DEV_UNIT,
-                                   mscclpp_dev_acc_get(&acc[j], dtype));
+                mscclpp_dev_direct_store(to, unit + (uint64_t)j * step, bytes, mscclpp_dev_acc_get(&acc[j], dtype),
+                                         mask, is_aligned);
             }
         }
     }
@@ -216,6 +247,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine_part(const mscclpp_dev_direct_args_t
 {
     const int batch = hot ? MSCCLPP_DEV_COLL_BATCH / 2 : MSCCLPP_DEV_COLL_BATCH_ANY;
     const uint64_t bytes = args->common.bytes, units = mscclpp_dev_units(bytes);
+    const uint64_t whole_units = bytes / MSCCLPP_DEV_UNIT;
     uint64_t unit = thread;
 
 #if MSCCLPP_DEV_ROWS
@@ -226,11 +258,12 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine_part(const mscclpp_dev_direct_args_t
 #endif
     if (mscclpp_dev_unit_mask(dtype) == MSCCLPP_DEV_WHOLE_UNIT &&
         mscclpp_dev_direct_is_aligned(args, args->common.nranks)) {
-        const uint64_t whole_units = bytes / MSCCLPP_DEV_UNIT;
-
         for (; unit + (uint64_t)(batch - 1) * threads < whole_units; unit += (uint64_t)batch * threads) {
-            mscclpp_dev_direct_combine(args, batch, hot, dtype, op, unit, threads);
+            mscclpp_dev_direct_combine(args, batch, true, hot, dtype, op, unit, threads);
         }
+    }
+    for (; unit + (uint64_t)(batch - 1) * threads < whole_units; unit += (uint64_t)batch * threads) {
+        mscclpp_dev_direct_combine(args, batch, false, hot, dtype, op, unit, threads);
     }
     for (; unit < units; unit += threads) {
         mscclpp_dev_direct_combine_unit(args, hot, dtype, op, unit);

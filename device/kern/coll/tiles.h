@@ -67,6 +67,21 @@ MSCCLPP_DEV char *mscclpp_dev_coll_tile(const mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
+ * Copies to a tile or from one. Called by all threads of the block, which must meet before they use the copied bytes,
+ * because any of them may have copied any byte.
+ */
+MSCCLPP_DEV void mscclpp_dev_coll_copy_tile(const mscclpp_dev_ctx_t *ctx, char *to, const char *from, uint64_t bytes)
+{
+#if !MSCCLPP_DEV_ROWS
+    if (((uintptr_t)to | (uintptr_t)from) % MSCCLPP_DEV_UNIT != 0) {
+        mscclpp_dev_coll_copy_shifted(to, from, bytes, ctx->tid, ctx->nthreads);
+        return;
+    }
+#endif
+    mscclpp_dev_coll_copy(to, from, bytes, ctx->tid, ctx->nthreads);
+}
+
+/*
  * Stores the turn's part of this rank's blocks into its peers' tiles. The peers may read the tiles after the next
  * barrier or signal. Called by all threads of the block.
  */
@@ -80,8 +95,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_give(const mscclpp_dev_ctx_t *ctx, const msccl
         const mscclpp_dev_block_t part =
             mscclpp_dev_coll_turn_part(turn, mscclpp_dev_coll_send_block(turn->coll, turn->blocks, peer));
 
-        mscclpp_dev_coll_copy(mscclpp_dev_coll_tile(ctx, turn, peer, args->rank), (const char *)args->in + part.offset,
-                              part.bytes, ctx->tid, ctx->nthreads);
+        mscclpp_dev_coll_copy_tile(ctx, mscclpp_dev_coll_tile(ctx, turn, peer, args->rank),
+                                   (const char *)args->in + part.offset, part.bytes);
     }
 }
 
@@ -99,8 +114,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_moved(const mscclpp_dev_ctx_t *ctx, const
         const mscclpp_dev_block_t part =
             mscclpp_dev_coll_turn_part(turn, mscclpp_dev_coll_recv_block(turn->coll, turn->blocks, peer));
 
-        mscclpp_dev_coll_copy((char *)args->out + part.offset, mscclpp_dev_coll_tile(ctx, turn, args->rank, peer),
-                              part.bytes, ctx->tid, ctx->nthreads);
+        mscclpp_dev_coll_copy_tile(ctx, (char *)args->out + part.offset,
+                                   mscclpp_dev_coll_tile(ctx, turn, args->rank, peer), part.bytes);
     }
 }
 
