@@ -1,5 +1,5 @@
 /*
- * Barriers, in which block i meets block i of each other rank; and the beginning and end of an operation: its flags,
+ * Barriers, in which block i meets block i of each other rank. The beginning and the end of an operation: its flags,
  * its counters, and its report to the host.
  */
 #ifndef MSCCLPP_DEVICE_LIB_BARRIER_H

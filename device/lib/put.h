@@ -85,9 +85,9 @@ MSCCLPP_DEV void mscclpp_dev_put_signal(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 }
 
 /*
- * Waits until piece number `piece` of every peer has arrived. Returns false if a wait fails, which sets ctx->failed, or
- * if the thread has failed before. Each thread waits for itself, so the block needs no barrier. `is_outlined` is that
- * of mscclpp_dev_wait_turn_by.
+ * Waits until piece number `piece` of every peer has arrived. Returns false, with ctx->failed set, if a wait fails or
+ * the thread has failed before. Each thread waits for itself, so the block needs no barrier. `is_outlined` is as in
+ * mscclpp_dev_wait_turn_by.
  */
 MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t nranks,
                                        bool is_outlined, uint64_t piece)

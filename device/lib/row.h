@@ -24,6 +24,7 @@
 #else
 #define MSCCLPP_DEV_ROWS 0
 
+/* Returns false: a GPU combines unit by unit. */
 MSCCLPP_DEV bool mscclpp_dev_row_is_known(int dtype, int op)
 {
     (void)dtype;
@@ -31,6 +32,7 @@ MSCCLPP_DEV bool mscclpp_dev_row_is_known(int dtype, int op)
     return false;
 }
 
+/* Loads `count` units from unit `index` of a buffer of `bytes` bytes on. Thread t takes units t, t + nthreads ... */
 MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, const void *buffer, uint64_t index,
                                       uint64_t count, uint64_t bytes)
 {
@@ -41,6 +43,7 @@ MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, co
     }
 }
 
+/* Stores `count` units to a buffer of `bytes` bytes, from unit `index` on, divided as in mscclpp_dev_row_load. */
 MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffer, uint64_t index, uint64_t count,
                                        uint64_t bytes, const char *from, uint32_t mask)
 {

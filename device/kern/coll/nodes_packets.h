@@ -160,7 +160,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge_packet_unit(mscclpp_d
 
 /*
  * Returns one unit of the block that `sender`, a rank of this node, has for `receiver`, a rank of another node. If
- * `sender` is not this rank, waits for its packets.
+ * `sender` is another rank, waits for the unit's packets from it.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_client_unit(mscclpp_dev_ctx_t *ctx,
                                                                  const mscclpp_dev_coll_nodes_epoch_t *epoch,

@@ -238,7 +238,7 @@ static void check_remote_owner(const frame_t *frame, uint32_t rank_number, uint3
 }
 
 /*
- * Checks the ranks that channels and remote buffers name. Reports all faults, and returns false if there are any: the
+ * Checks the ranks that channels and remote buffers name. Reports all faults. Returns false if there is a fault; the
  * ranks must then not be used as indices.
  */
 static bool check_peers(const frame_t *frame)

@@ -81,9 +81,10 @@ static bool is_own(const fusion_t *fusion, uint32_t item, uint32_t rank)
 
 /*
  * Lets steps read the source of a copy in place of the copy. Step `copy` copies to item `target`. Later steps up to
- * `end` - 1 that read the copy read its source instead. Stops at the first step that writes to the copy. No step may
- * write to the source during a call, so that it does not matter when a thread reads it. An item is replaced only if
- * each thread reads there exactly what it has copied itself, because mscclpp_plan_works_in_place relies on this.
+ * `end` - 1 that read the copy then read its source, up to and including the first step that writes to the copy. No
+ * step may write to the source during a call, so that it does not matter when a thread reads it. An item is replaced
+ * only if each thread reads there exactly what it has copied itself, because mscclpp_plan_works_in_place relies on
+ * this.
  */
 static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint32_t end)
 {
@@ -230,10 +231,10 @@ static bool can_do_without_meeting(const fusion_t *fusion, uint32_t before, uint
 }
 
 /*
- * Returns true if the meeting at step `nop` can be left out, because no step before it has to meet before a step after
- * it. The steps before the meeting begin at `since`, which follows the last meeting that is kept. The steps after the
- * meeting end at the next meeting or at `end`. Steps behind the next meeting need not be compared, because that meeting
- * separates them until it is examined itself. A meeting with no step after it is kept.
+ * Returns true if the meeting at step `nop` can be left out: the threads need not meet between any step before and any
+ * step after it. The steps before the meeting begin at `since`, which follows the last meeting that is kept. The steps
+ * after the meeting end at the next meeting or at `end`. Steps behind the next meeting need not be compared, because
+ * that meeting separates them until it is examined itself. A meeting with no step after it is kept.
  */
 static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, uint32_t end)
 {

@@ -469,15 +469,39 @@ static void look_for_input_target(void *context, mscclpp_plan_place_t place, msc
     }
 }
 
-/* Packets that order other stores forbid fusing, which relies on the opposite (fuse.c). */
+/*
+ * Appends the programs of all blocks of the rank, and sets their starts. `fuses` says that they are shortened. Kernels
+ * are launched on all ranks, so a rank without blocks gets one block, which ends at once. Stops at the first failure.
+ */
+static void lower_blocks(lowering_t *state, bool fuses)
+{
+    const mscclpp_plan_t *plan = state->plan;
+    const mscclpp_plan_rank_t *plan_rank = &plan->ranks[state->rank];
+    mscclpp_plan_program_t *program = state->program;
+    bool keeps_input = !plan->in_place;
+
+    mscclpp_plan_visit(plan, look_for_input_target, &keeps_input);
+    for (uint32_t i = 0; i < plan_rank->block_count && !state->no_memory && state->reason == NULL; ++i) {
+        program->starts[i] = state->block_start = get_position(program);
+        lower_block(state, &plan_rank->blocks[i]);
+        if (fuses && !state->no_memory) {
+            mscclpp_plan_fuse(plan, state->rank, mscclpp_plan_block_chunks(plan), keeps_input, program,
+                              state->block_start);
+        }
+    }
+    if (plan_rank->block_count == 0) {
+        add_step(state, MSCCLPP_DEV_PLAN_END);
+    }
+    program->starts[program->block_count] = get_position(program);
+}
+
+/* Packets that order other stores rule out mscclpp_plan_fuse, which assumes that they order only themselves. */
 mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks,
                                     bool packets_order_stores, mscclpp_plan_program_t *program, const char **reason_p)
 {
     lowering_t state = {.plan = plan, .rank = rank, .far_ranks = far_ranks, .program = program};
     const mscclpp_plan_rank_t *plan_rank = &plan->ranks[rank];
-    bool keeps_input = !plan->in_place;
 
-    mscclpp_plan_visit(plan, look_for_input_target, &keeps_input);
     memset(program, 0, sizeof(*program));
     program->block_count = plan_rank->block_count > 0 ? plan_rank->block_count : 1;
     program->channels = plan_rank->channel_count[MSCCLPP_PLAN_MEMORY] + plan_rank->channel_count[MSCCLPP_PLAN_PORT];
@@ -486,20 +510,8 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
     if (plan_rank->block_count > MSCCLPP_DEV_MAX_BLOCKS || plan->rank_count > MSCCLPP_DEV_MAX_RANKS) {
         state.reason = "more blocks or ranks than kernels have";
     }
-    for (uint32_t block_index = 0; block_index < plan_rank->block_count && !state.no_memory && state.reason == NULL;
-         ++block_index) {
-        program->starts[block_index] = state.block_start = get_position(program);
-        lower_block(&state, &plan_rank->blocks[block_index]);
-        if (!packets_order_stores && !state.no_memory) {
-            mscclpp_plan_fuse(plan, rank, mscclpp_plan_block_chunks(plan), keeps_input, program, state.block_start);
-        }
-    }
-    /* Kernels are launched on all ranks. On a rank without blocks, the kernel's only block ends at once. */
-    if (plan_rank->block_count == 0 && !state.no_memory) {
-        add_step(&state, MSCCLPP_DEV_PLAN_END);
-    }
-    if (program->starts != NULL) {
-        program->starts[program->block_count] = get_position(program);
+    if (!state.no_memory && state.reason == NULL) {
+        lower_blocks(&state, !packets_order_stores);
     }
     if (state.no_memory || state.reason != NULL) {
         mscclpp_plan_program_destroy(program);

@@ -142,9 +142,9 @@ static bool is_acquire_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t
 }
 
 /*
- * Acquires the operation's semaphores. is_acquire_ready must have returned true. Acquires beyond the initial value are
- * served by the releases, in order: acquire number initial_value + n takes the knowledge of release n, and frees it.
- * That release has happened, because the value was above 0.
+ * Acquires the operation's semaphores. is_acquire_ready must have returned true. Releases serve the acquires beyond the
+ * initial value in order: acquire number initial_value + n takes the knowledge of release n, and frees it. Release n
+ * has happened, because the value was above 0.
  */
 static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {

@@ -234,7 +234,7 @@ static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
                          provider);
 }
 
-/* Says how many blocks have arrived. Nothing moves any more, so no block stands at a barrier that is open. */
+/* Adds a line that says how many blocks have arrived. No block can move, so no block is at a barrier that is open. */
 static void explain_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {

@@ -47,9 +47,9 @@ bool mscclpp_sim_has_result(const mscclpp_plan_t *plan)
 }
 
 /*
- * For tests and custom plans, the numbers are the rank's own. Otherwise a rank that does not use a buffer has no chunks
- * of it, so the largest number of any rank is used. If no rank uses a buffer, its number of chunks is the one that the
- * collective requires.
+ * For tests and custom plans, takes the rank's own numbers. Otherwise takes the largest number of any rank, because a
+ * rank that does not use a buffer has no chunks of it. If no rank uses a buffer, takes the number that the collective
+ * requires.
  */
 void mscclpp_sim_get_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p, uint64_t *out_p)
 {
