@@ -8,27 +8,26 @@
  * While one chunk's operands are reduced, another chunk's slots are filled, which hides the reduction and the hosts'
  * work.
  *
- * The host of each rank waits for the call anyway. So it starts every copy and every kernel itself once their
- * dependencies are met, and nothing on a device ever waits. Therefore:
+ * The host of each rank waits for the call anyway. So it starts each copy and each kernel itself once its dependencies
+ * are met, and nothing on a device ever waits. Therefore:
  *
- * - Engines do not idle in waits: copies follow each other directly, as long as there are any.
+ * - Engines do not idle in waits: copies follow one another directly.
  * - Streams that share a hardware queue cannot block each other.
  * - Kernels take multiprocessors only while they reduce.
  * - After a failure all streams become empty without help, and no data is sent that was not ready.
  *
- * Hosts report progress to each other in three words of the board (mca/common/group/board.h). This costs the engines no
- * time, unlike a copy of a flag after each copy of data. The words of a rank hold:
+ * Hosts report progress to one another in three words of the board (mca/common/group/board.h). This costs the engines
+ * no time, unlike a copy of a flag after each copy of data. The words of a rank hold:
  *
  * - the number of operand chunks that this rank's engines have delivered to all peers, known from an event after each
  *   copy;
  * - the number of chunks of its own shard that its kernels have reduced, known from the mailbox;
  * - the number of result chunks that its engines have delivered to all peers, updated at the end of a call.
  *
- * Why send and receive buffer may be the same: in a rank's buffer, the result of a peer's chunk overwrites this rank's
- * operand for it. The peer sends the result after it has reduced the chunk, so the operand has arrived there, and this
- * rank's engine has read these bytes. A chunk of the rank's own shard is read and written by its own kernel only; the
- * engines read it after the reduction. No two chunks share a byte. If the buffers differ, the send buffer is never
- * written.
+ * The send buffer and the receive buffer may be the same. In a rank's buffer, the result of a peer's chunk overwrites
+ * the rank's operand of that chunk. The peer sends the result after it has reduced the chunk, so the rank's engine has
+ * already read the operand. Only the rank's own kernel reads and writes a chunk of the rank's own shard; the engines
+ * read it after the reduction. No two chunks share a byte. If the buffers differ, the send buffer is never written.
  */
 #ifndef MCA_COMMON_ENGINE_ENGINE_H
 #define MCA_COMMON_ENGINE_ENGINE_H
@@ -50,18 +49,18 @@ typedef struct {
 /* A team's state for copy engines. Only the thread that runs the team's current task uses it. */
 typedef struct {
     mscclpp_runner_t *runner;
-    mscclpp_group_t *group;                             /* same as the runner's group */
-    const mscclpp_protocol_t *protocol;                 /* protocol of the team; outlives this struct */
-    const void *process;                                /* the process whose teams share the memory; NULL: not shared */
-    bool is_usable;                                     /* copy engines can be used; equal on all ranks */
-    mscclpp_dev_engine_t *memory;                       /* this rank's engine memory; NULL: none */
-    char *mapped[MSCCLPP_DEV_MAX_RANKS];                /* mapped `memory` of all ranks, including this rank */
+    mscclpp_group_t *group;              /* same as the runner's group */
+    const mscclpp_protocol_t *protocol;  /* protocol of the team; outlives this struct */
+    const void *process;                 /* identifies the process whose teams share the memory; NULL: not shared */
+    bool is_usable;                      /* copy engines can be used; equal on all ranks */
+    mscclpp_dev_engine_t *memory;        /* this rank's engine memory; NULL: none */
+    char *mapped[MSCCLPP_DEV_MAX_RANKS]; /* mapped `memory` of all ranks, including this rank */
     mscclpp_gpu_handle_t handle[MSCCLPP_DEV_MAX_RANKS]; /* handles of the peers' memory */
-    uint64_t earlier_chunks; /* number of chunks of a shard in all earlier calls; the board counts them, too */
+    uint64_t earlier_chunks; /* number of chunks of a shard in all earlier calls; words on the board count from there */
 
     /*
-     * Events for each peer; NULL for this rank itself. An event in operand_copied has passed once an operand is in that
-     * slot of the peer. An event in result_copied has passed once the last result of a call is in the peer's output.
+     * Events for each peer; NULL for this rank itself. An event in operand_copied has passed when an operand is in that
+     * slot of the peer. An event in result_copied has passed when the last result of a call is in the peer's output.
      */
     mscclpp_gpu_event_t *operand_copied[MSCCLPP_DEV_MAX_RANKS][MSCCLPP_DEV_ENGINE_DEPTH];
     mscclpp_gpu_event_t *result_copied[MSCCLPP_DEV_MAX_RANKS];
@@ -81,40 +80,39 @@ typedef struct {
 
 /*
  * Sets up the copy engines at the first call, when *engine_p is NULL: allocates their memory, maps it on all ranks and
- * tests the copies. Collective; only the first call blocks. *usable_p tells whether copy engines can be used, and is
- * set on success only. All ranks agree on it once, for the lifetime of the team. *engine_p may be set even after a
- * failure; mscclpp_engine_close frees it.
+ * tests the copies. Collective; only the first call blocks. If the status is MSCCLPP_OK, *usable_p says whether copy
+ * engines can be used. All ranks agree on that once, for the lifetime of the team. *engine_p may be set even after an
+ * error, which breaks the team. mscclpp_engine_close frees it.
  *
- * `process` identifies this process, whose teams then share the memory; NULL: this team has separate memory. While a
- * team that shares memory sets it up, and while it runs its calls, no other team of the process may do so.
+ * `process` identifies this process, whose teams then share the memory; NULL: this team has separate memory. Only one
+ * team of the process at a time may set up shared memory or run a call in it.
  */
 mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol, const void *process,
                                      mscclpp_engine_t **engine_p, bool *usable_p);
 
 /*
- * Returns false if a call of a team that shares the memory has failed, so that the engines must not be used any more.
- * Only this rank knows this, and has to tell the others. Returns true for NULL.
+ * Returns false if a call of a team that shares the memory has failed. The engines must then not be used any more.
+ * Other ranks may get another result, so the caller has to tell them. Returns true for NULL.
  */
 bool mscclpp_engine_is_sound(const mscclpp_engine_t *engine);
 
 /*
  * Closes the mappings of the peers' memory and frees the engine; NULL is allowed. Returns this rank's engine memory, or
- * NULL. The caller must free it; peers may still map it.
+ * NULL if there is none. The caller gives it back (mscclpp_engine_memory_give) once no peer maps it any more.
  */
 void *mscclpp_engine_close(mscclpp_engine_t *engine);
 
 /*
- * Executes one blocking call, and returns once all results of all ranks are delivered. `choice` is one for copy
- * engines. `peer_out` has the mapped outputs of all ranks, from an exchange. The caller has filled in all fields of
- * `args`. After an error, which breaks the team, either no engine of this rank uses any buffer any more, or the runner
- * is marked as stuck.
+ * Executes one blocking call, and returns once all results of all ranks are delivered. `choice` must be one for copy
+ * engines. `peer_out` has the mapped outputs of all ranks, from an exchange. All fields of `args` must be set. An error
+ * breaks the team. After that no engine of this rank uses any buffer, unless the runner is marked as stuck.
  */
 mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args, char *const *peer_out);
 
 /*
- * Waits, after a failure, for the work in a stream, which should end without help. If it does not end, marks the runner
- * as stuck, so that memory that the work uses is never freed.
+ * Waits for the work in a stream, after a failure. If the work does not end within some seconds, or ends with an error,
+ * marks the runner as stuck, so that memory that the work uses is never freed.
  */
 void mscclpp_engine_settle(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream);
 

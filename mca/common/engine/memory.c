@@ -11,17 +11,17 @@ typedef struct allocation {
     const mscclpp_gpu_ops_t *gpu;
     int device;
     const void *process; /* NULL: for one team alone */
-    uint64_t size;       /* bytes */
-    void *base;
-    int users;       /* number of teams */
-    bool is_spoiled; /* copies of a failed call may still come, so no team takes it any more */
+    uint64_t size;       /* size of the memory in bytes */
+    void *base;          /* start of the memory */
+    int users;           /* number of teams that have taken the memory */
+    bool is_spoiled;     /* copies of a failed call may still arrive, so no team takes the memory any more */
 } allocation_t;
 
 /* The lock is never held while device memory is allocated or freed, which may wait for kernels. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static allocation_t *allocations;
 
-/* Returns the allocation that has this memory; NULL: none has. The caller holds the lock. */
+/* Returns the allocation of this memory, or NULL if there is none. The caller holds the lock. */
 static allocation_t *find_allocation(const void *memory)
 {
     allocation_t *allocation = allocations;
@@ -33,8 +33,8 @@ static allocation_t *find_allocation(const void *memory)
 }
 
 /*
- * Returns memory that this process's teams share; NULL: none is free. Never shares a spoiled allocation again: late
- * copies of the failed call could overwrite the operands of a new one.
+ * Adds a user to memory that the teams of this process share, and returns it; NULL: there is none. Leaves out spoiled
+ * memory, because late copies of the failed call could overwrite the operands of a new one.
  */
 static void *take_shared(const mscclpp_gpu_ops_t *gpu, int device, const void *process, uint64_t size)
 {
@@ -92,7 +92,7 @@ void mscclpp_engine_memory_give(const mscclpp_gpu_ops_t *gpu, int device, void *
         return;
     }
     pthread_mutex_lock(&lock);
-    while ((*link)->base != memory) { /* there is one, as the caller has taken it */
+    while ((*link)->base != memory) { /* the loop ends, because the caller has taken the memory */
         link = &(*link)->next;
     }
     if (--(*link)->users == 0) {

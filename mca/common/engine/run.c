@@ -1,7 +1,4 @@
-/*
- * One call by copy engines: starts its copies and kernels in the right order. mca/common/engine/engine.h explains the
- * method.
- */
+/* One call by copy engines: starts its copies and kernels in the right order (mca/common/engine/engine.h). */
 #include "mca/common/base/clock.h"
 #include "mca/common/engine/engine.h"
 #include "mca/common/engine/memory.h"
@@ -11,68 +8,75 @@
 
 #include "mca/common/base/log.h"
 #include "mca/common/base/mailbox.h"
+#include "mca/common/base/numbers.h"
 #include "mca/common/gpu/streams.h"
 
-/* After a failure, work in flight gets this many seconds to end. */
+/* The time in seconds that work in flight gets to end after a failure. */
 #define SETTLE_SECONDS 10.0
 
-/* The most streams of a call on the twin, where engines are threads. */
+/* The maximum number of streams of a call on the twin, where each stream is a thread. */
 #define TWIN_MAX_STREAMS 2
 
-/* Turns of the polling loop for one call of the embedding runtime's progress. Each turn queries one event per peer. */
+/*
+ * The number of turns of the polling loop for each call of the embedding runtime's progress. Each turn queries at most
+ * two events per peer.
+ */
 #define TURNS_PER_PROGRESS 16u
 
 /*
- * Returns the bytes of a chunk. Chunk `chunk` counts from 0 within the shard of rank `owner`. Returns 0 for an empty
- * chunk. *offset_p is its offset in the message, in bytes.
+ * Returns the size in bytes of a chunk, or 0 for an empty chunk. `chunk` is its number within the shard of rank
+ * `owner`, counted from 0. Stores its offset in the message, in bytes, in *offset_p.
  */
 static uint64_t locate_chunk(const mscclpp_engine_t *engine, int owner, uint64_t chunk, uint64_t *offset_p)
 {
     const mscclpp_engine_plan_t *plan = &engine->plan;
-    uint64_t begin = (uint64_t)owner * plan->shard, end = begin + plan->shard, size;
+    const uint64_t shard_begin = (uint64_t)owner * plan->shard;
+    const uint64_t shard_end = mscclpp_min(shard_begin + plan->shard, engine->args->bytes);
+    const uint64_t offset = shard_begin + chunk * plan->chunk;
 
-    *offset_p = begin + chunk * plan->chunk;
-    end = end < engine->args->bytes ? end : engine->args->bytes;
-    size = *offset_p < end ? end - *offset_p : 0;
-    return size < plan->chunk ? size : plan->chunk;
+    *offset_p = offset;
+    return offset < shard_end ? mscclpp_min(shard_end - offset, plan->chunk) : 0;
 }
 
 /*
- * Returns where the operand of rank `sender` for a chunk goes: the offset of its slot, in bytes, in the memory of rank
- * `owner`. The owner has no slots for itself, so the ranks above it move down by one.
+ * Returns the offset of a slot in the memory of rank `owner`, in bytes. The slot is for the operand of rank `sender`
+ * for a chunk. The owner has no slots for itself, so the ranks above it move down by one.
  */
-static uint64_t slot_offset(const mscclpp_engine_t *engine, int sender, int owner, uint64_t chunk)
+static uint64_t find_slot_offset(const mscclpp_engine_t *engine, int sender, int owner, uint64_t chunk)
 {
-    const uint64_t sender_index = (uint64_t)sender - (sender > owner);
+    const uint64_t sender_index = (uint64_t)sender - (sender > owner ? 1 : 0);
 
     return MSCCLPP_DEV_ENGINE_SLOTS +
            (sender_index * MSCCLPP_DEV_ENGINE_DEPTH + chunk % MSCCLPP_DEV_ENGINE_DEPTH) * engine->plan.chunk;
 }
 
 /*
- * Returns the stream for copies to the peer. The rank after this one has the first stream, and so on. So if peers share
- * streams, the copies that all ranks start first are in streams of their own.
+ * Returns the stream for copies to the peer. The rank after this one has the first stream, and so on. So each rank
+ * starts its first copies in different streams, even if peers share streams.
  */
-static mscclpp_gpu_stream_t *stream_of(const mscclpp_engine_t *engine, int peer)
+static mscclpp_gpu_stream_t *find_stream(const mscclpp_engine_t *engine, int peer)
 {
     const int size = engine->group->size, distance = (peer - engine->group->rank + size) % size;
+
     return engine->streams[(distance - 1) % engine->stream_count];
 }
 
 /*
- * Copies this rank's operand of the next chunk to the rank that owns it. The slot must be free. Then its event is free,
- * too: the owner has reduced the chunk in the slot only because this rank has published its arrival (publish_sent). An
- * empty chunk is not copied. The chunk counts as sent even after a failure, which ends the call.
+ * Copies this rank's operand of the next chunk to the rank that owns the chunk. The slot must be free. The slot's event
+ * is then free, too: the owner reduces a chunk only after this rank has published the chunk's arrival (publish_sent).
+ * An empty chunk is not copied. The chunk counts as sent even after a failure, which ends the call.
  */
 static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
 {
     const uint64_t chunk = engine->peer[owner].sent;
     uint64_t offset, size = locate_chunk(engine, owner, chunk, &offset);
-    mscclpp_gpu_stream_t *stream = stream_of(engine, owner);
-    char *slot = engine->mapped[owner] + slot_offset(engine, engine->group->rank, owner, chunk);
-    mscclpp_status_t status =
-        size > 0 ? engine->runner->gpu->put(stream, slot, (const char *)engine->args->in + offset, size) : MSCCLPP_OK;
+    mscclpp_gpu_stream_t *stream = find_stream(engine, owner);
+    char *slot = engine->mapped[owner] + find_slot_offset(engine, engine->group->rank, owner, chunk);
+    mscclpp_status_t status = MSCCLPP_OK;
 
+    if (size > 0) {
+        status = engine->runner->gpu->put(stream, slot, (const char *)engine->args->in + offset, size);
+    }
     if (status == MSCCLPP_OK) {
         status =
             engine->runner->gpu->event_record(engine->operand_copied[owner][chunk % MSCCLPP_DEV_ENGINE_DEPTH], stream);
@@ -83,18 +87,20 @@ static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
 
 /*
  * Copies the result of the next chunk to the peer. The chunk must have been reduced. After the last chunk, records the
- * peer's event, which covers all results, because they use the same stream. Returns the first error, which ends the
- * call.
+ * peer's event. It covers all results for the peer, because they use the same stream. Returns the first error, which
+ * ends the call.
  */
 static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 {
     const uint64_t chunk = engine->peer[peer].returned;
     uint64_t offset, size = locate_chunk(engine, engine->group->rank, chunk, &offset);
-    mscclpp_gpu_stream_t *stream = stream_of(engine, peer);
-    mscclpp_status_t status = size > 0 ? engine->runner->gpu->put(stream, engine->peer_out[peer] + offset,
-                                                                  (const char *)engine->args->out + offset, size)
-                                       : MSCCLPP_OK;
+    mscclpp_gpu_stream_t *stream = find_stream(engine, peer);
+    mscclpp_status_t status = MSCCLPP_OK;
 
+    if (size > 0) {
+        status = engine->runner->gpu->put(stream, engine->peer_out[peer] + offset,
+                                          (const char *)engine->args->out + offset, size);
+    }
     if (status == MSCCLPP_OK && chunk + 1 == engine->plan.chunks) {
         status = engine->runner->gpu->event_record(engine->result_copied[peer], stream);
     }
@@ -103,55 +109,61 @@ static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 }
 
 /*
- * Starts the kernel that reduces the next chunk of this rank's shard. All operands of the chunk must have arrived. An
- * empty chunk needs no kernel. A lingering kernel is told to leave, because it may hold multiprocessors that this
- * kernel needs. After an error the chunk still counts as begun, because the error ends the call.
+ * Launches the kernel that reduces a chunk of `size` bytes at `offset` in the message. First tells a lingering kernel
+ * to leave, because it may hold multiprocessors that this kernel needs.
+ */
+static mscclpp_status_t launch_reduction(mscclpp_engine_t *engine, uint64_t chunk, uint64_t offset, uint64_t size)
+{
+    mscclpp_dev_launch_t launch = engine->launch;
+    mscclpp_dev_reduce_args_t args;
+    mscclpp_status_t status;
+
+    args.common = *engine->args;
+    args.common.in = (const char *)engine->args->in + offset;
+    args.common.out = (char *)engine->args->out + offset;
+    args.common.bytes = size;
+    /* The chunk's slot of the first sender. The next sender's slot is `stride` bytes after it (find_slot_offset). */
+    args.slots = engine->mapped[engine->group->rank] + MSCCLPP_DEV_ENGINE_SLOTS +
+                 chunk % MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
+    args.stride = MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
+    launch.args = &args;
+    mscclpp_linger_clear(engine->runner);
+    status = engine->runner->gpu->launch(engine->runner->stream, &launch);
+    if (status == MSCCLPP_OK) {
+        mscclpp_runner_note_launch(engine->runner, launch.nblocks);
+    }
+    ++engine->kernels_launched;
+    return status;
+}
+
+/*
+ * Starts the reduction of the next chunk of this rank's shard. All operands of the chunk must have arrived. An empty
+ * chunk needs no kernel. The chunk counts as begun even after an error, which ends the call.
  */
 static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
 {
     const uint64_t chunk = engine->reductions_begun;
     uint64_t offset, size = locate_chunk(engine, engine->group->rank, chunk, &offset);
-    mscclpp_dev_reduce_args_t args;
-    mscclpp_dev_launch_t launch = engine->launch;
-    mscclpp_status_t status = MSCCLPP_OK;
 
-    if (size > 0) {
-        args.common = *engine->args;
-        args.common.in = (const char *)engine->args->in + offset;
-        args.common.out = (char *)engine->args->out + offset;
-        args.common.bytes = size;
-        /* The chunk's slot of the first sender. Those of the other senders follow at `stride` bytes (slot_offset). */
-        args.slots = engine->mapped[engine->group->rank] + MSCCLPP_DEV_ENGINE_SLOTS +
-                     chunk % MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
-        args.stride = MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
-        launch.args = &args;
-        mscclpp_linger_clear(engine->runner);
-        status = engine->runner->gpu->launch(engine->runner->stream, &launch);
-        if (status == MSCCLPP_OK) {
-            mscclpp_runner_note_launch(engine->runner, launch.nblocks);
-        }
-        ++engine->kernels_launched;
-    }
     engine->reductions_begun = chunk + 1;
-    return status;
+    return size > 0 ? launch_reduction(engine, chunk, offset, size) : MSCCLPP_OK;
 }
 
 /*
- * Returns the number of chunks that this rank has reduced. The mailbox counts kernels, and empty chunks have none. They
- * come last, so they count once all kernels have ended.
+ * Returns the number of chunks that this rank has reduced. The mailbox counts kernels, which empty chunks do not have.
+ * Empty chunks are the last ones, so they count once all kernels have ended.
  */
 static uint64_t count_reduced_chunks(const mscclpp_engine_t *engine)
 {
-    const uint64_t ended_by_team = mscclpp_mailbox_ended(engine->runner->mailbox, engine->launch.nblocks);
-    const uint64_t ended = ended_by_team > engine->earlier_launches
-                               ? ended_by_team - engine->earlier_launches
-                               : 0; /* earlier operations of the team may still be queued */
+    const uint64_t ended_in_team = mscclpp_mailbox_ended(engine->runner->mailbox, engine->launch.nblocks);
+    /* Earlier operations of the team may still be queued, so the difference may be below 0. */
+    const uint64_t ended = ended_in_team - mscclpp_min(ended_in_team, engine->earlier_launches);
 
     return ended == engine->kernels_launched ? engine->reductions_begun : ended;
 }
 
-/* Returns the smallest value of a word on the board lines of the peers. `own_word` is the word on this rank's line. */
-static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t *own_word)
+/* Returns the minimum of a word on the board lines of all peers. `own_word` is the same word on this rank's line. */
+static uint64_t find_min_of_peers(const mscclpp_engine_t *engine, const uint64_t *own_word)
 {
     uint64_t smallest = UINT64_MAX;
     int i;
@@ -166,8 +178,8 @@ static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t
 }
 
 /*
- * Finds whether an event has passed. Returns MSCCLPP_OK also if it has not passed; any other status is an error of the
- * work before it.
+ * Finds out whether an event has passed. Returns MSCCLPP_OK even if it has not passed yet. Any other status is an error
+ * of the work before the event.
  */
 static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_event_t *event, bool *has_passed_p)
 {
@@ -177,9 +189,17 @@ static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
+/* Publishes a number of chunks of this call in a word of this rank's board line, unless the word has it already. */
+static void publish_count(const mscclpp_engine_t *engine, uint64_t *own_word, uint64_t chunks)
+{
+    if (mscclpp_board_load(own_word) != engine->earlier_chunks + chunks) {
+        mscclpp_board_store(own_word, engine->earlier_chunks + chunks);
+    }
+}
+
 /*
- * Publishes how many chunks of this rank's operands have arrived at all peers. Looks at no more than one further chunk
- * for each peer. Returns the error of a copy that has failed.
+ * Publishes how many chunks of this rank's operands have arrived at all peers. Checks at most one further chunk for
+ * each peer. Returns the error of a copy that has failed.
  */
 static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
 {
@@ -200,19 +220,39 @@ static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
         peer->landed += has_passed;
         landed_at_all = peer->landed < landed_at_all ? peer->landed : landed_at_all;
     }
-    if (status == MSCCLPP_OK && mscclpp_board_load(own_sent) != engine->earlier_chunks + landed_at_all) {
-        mscclpp_board_store(own_sent, engine->earlier_chunks + landed_at_all);
+    if (status == MSCCLPP_OK) {
+        publish_count(engine, own_sent, landed_at_all);
+    }
+    return status;
+}
+
+/*
+ * Starts the next operand for a peer and the next result, if their dependencies are met. The operand comes first,
+ * because more work depends on it. Returns the first error, which ends the call.
+ *
+ * A slot is free when its owner has reduced the chunk in it. At the start of a call, all slots are free: this rank has
+ * the results of the previous call, so the owners have reduced its chunks.
+ */
+static mscclpp_status_t start_ready_copies(mscclpp_engine_t *engine, int rank, uint64_t reduced)
+{
+    const mscclpp_engine_peer_t *peer = &engine->peer[rank];
+    const uint64_t chunks = engine->plan.chunks;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (peer->sent < chunks &&
+        engine->earlier_chunks + peer->sent <
+            mscclpp_board_load(&engine->group->board[rank].engine.reduced) + MSCCLPP_DEV_ENGINE_DEPTH) {
+        status = send_operand(engine, rank);
+    }
+    if (status == MSCCLPP_OK && peer->returned < chunks && peer->returned < reduced) {
+        status = return_result(engine, rank);
     }
     return status;
 }
 
 /*
  * Starts every copy and kernel whose dependencies are met, but at most one chunk of each kind for each peer. So no peer
- * waits while another is served. Operands are sent before results, because more work depends on them. Each rank begins
- * with a different peer. Returns the first error, which ends the call.
- *
- * A slot is free when its owner has reduced the chunk in it. At the start of a call, all slots are free: this rank has
- * the results of the last call, so the owners have reduced its chunks.
+ * waits while another is served. Each rank begins with a different peer. Returns the first error, which ends the call.
  *
  * A chunk is reduced only when its operands have arrived on all ranks, and not only on this one: the words on the board
  * count chunks that all peers have. This costs no time, because operands for other ranks take no longer than those for
@@ -221,70 +261,59 @@ static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
 static mscclpp_status_t start_ready_work(mscclpp_engine_t *engine)
 {
     mscclpp_board_line_t *own_line = &engine->group->board[engine->group->rank];
-    const uint64_t chunks = engine->plan.chunks, reduced = count_reduced_chunks(engine);
+    const uint64_t reduced = count_reduced_chunks(engine);
     mscclpp_status_t status = publish_sent(engine);
     int i;
 
-    if (mscclpp_board_load(&own_line->engine.reduced) != engine->earlier_chunks + reduced) {
-        mscclpp_board_store(&own_line->engine.reduced, engine->earlier_chunks + reduced);
-    }
-    if (status == MSCCLPP_OK && engine->reductions_begun < chunks &&
-        smallest_of_peers(engine, &own_line->engine.sent) > engine->earlier_chunks + engine->reductions_begun) {
+    publish_count(engine, &own_line->engine.reduced, reduced);
+    if (status == MSCCLPP_OK && engine->reductions_begun < engine->plan.chunks &&
+        find_min_of_peers(engine, &own_line->engine.sent) > engine->earlier_chunks + engine->reductions_begun) {
         status = reduce_next_chunk(engine);
     }
     for (i = 1; i < engine->group->size && status == MSCCLPP_OK; ++i) {
-        const int rank = (engine->group->rank + i) % engine->group->size;
-        const mscclpp_engine_peer_t *peer = &engine->peer[rank];
-
-        if (peer->sent < chunks &&
-            engine->earlier_chunks + peer->sent <
-                mscclpp_board_load(&engine->group->board[rank].engine.reduced) + MSCCLPP_DEV_ENGINE_DEPTH) {
-            status = send_operand(engine, rank);
-        }
-        if (status == MSCCLPP_OK && peer->returned < chunks && peer->returned < reduced) {
-            status = return_result(engine, rank);
-        }
+        status = start_ready_copies(engine, (engine->group->rank + i) % engine->group->size, reduced);
     }
     return status;
 }
 
 /*
- * Publishes that this rank has delivered all its results, once it has. *all_returned_p is valid only if the status is
- * MSCCLPP_OK. Otherwise returns the error of a copy that has failed.
+ * Publishes that this rank has delivered all its results, as soon as that is so. *all_returned_p says whether it is so;
+ * it is valid only if the status is MSCCLPP_OK. Otherwise returns the error of a copy that has failed.
  */
 static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_returned_p)
 {
     uint64_t *own_returned = &engine->group->board[engine->group->rank].engine.returned;
-    const uint64_t target = engine->earlier_chunks + engine->plan.chunks;
-    mscclpp_status_t status = MSCCLPP_OK;
     bool all_returned = true;
-    int rank;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int i;
 
-    if (mscclpp_board_load(own_returned) != target) {
-        for (rank = 0; rank < engine->group->size && all_returned && status == MSCCLPP_OK; ++rank) {
-            if (rank != engine->group->rank) {
-                all_returned = engine->peer[rank].returned == engine->plan.chunks;
-                if (all_returned) {
-                    status = query_event(engine, engine->result_copied[rank], &all_returned);
-                }
-            }
+    *all_returned_p = true;
+    if (mscclpp_board_load(own_returned) == engine->earlier_chunks + engine->plan.chunks) {
+        return MSCCLPP_OK;
+    }
+    for (i = 1; i < engine->group->size && all_returned && status == MSCCLPP_OK; ++i) {
+        const int rank = (engine->group->rank + i) % engine->group->size;
+
+        all_returned = engine->peer[rank].returned == engine->plan.chunks;
+        if (all_returned) {
+            status = query_event(engine, engine->result_copied[rank], &all_returned);
         }
-        if (all_returned && status == MSCCLPP_OK) {
-            mscclpp_board_store(own_returned, target);
-        }
+    }
+    if (all_returned && status == MSCCLPP_OK) {
+        publish_count(engine, own_returned, engine->plan.chunks);
     }
     *all_returned_p = all_returned;
     return status;
 }
 
 /*
- * Carries out the call, from its first copy to its last. `call_name` is the call's name in messages. Returns MSCCLPP_OK
- * when all ranks have published that they have delivered their results. Otherwise returns the first error; copies and
- * kernels may then still be running.
+ * Starts the copies and kernels of the call, from the first to the last. `call_name` is the call's name in messages.
+ * Returns MSCCLPP_OK when all ranks have published that they have delivered their results. Otherwise returns the first
+ * error; copies and kernels may then still be running.
  *
  * On the twin, each turn of the loop makes progress, because this yields the processor to the threads that act as
- * engines. If next_check has changed, the wait has just checked the peers; then the kernel is checked as well, if the
- * runtime may be asked.
+ * engines. A change of next_check shows that the wait has just checked the peers. The kernel is then checked as well,
+ * if the runtime may be asked.
  */
 static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call_name)
 {
@@ -305,7 +334,7 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call_nam
         if (status == MSCCLPP_OK) {
             status = publish_returned(engine, &all_returned);
         }
-        if (status == MSCCLPP_OK && all_returned && smallest_of_peers(engine, own_returned) >= target) {
+        if (status == MSCCLPP_OK && all_returned && find_min_of_peers(engine, own_returned) >= target) {
             mscclpp_group_wait_end(&wait);
             return MSCCLPP_OK;
         }
@@ -323,7 +352,7 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call_nam
 
 /*
  * Waits for the work in a stream until `deadline`, a time of mscclpp_now. Makes progress meanwhile, because peers may
- * need it to end their calls. Unless the work has ended without an error, marks the runner as stuck.
+ * need that to end their calls. Marks the runner as stuck if the work does not end, or ends with an error.
  */
 static void await_stream_end(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream, double deadline)
 {
@@ -340,10 +369,7 @@ void mscclpp_engine_settle(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t 
     await_stream_end(engine, stream, mscclpp_now() + SETTLE_SECONDS);
 }
 
-/*
- * Waits for the end of all work in the engine's streams. All streams have one deadline together. If work does not end,
- * await_stream_end marks the runner as stuck.
- */
+/* Waits for the work in all streams of the engine, as await_stream_end does. All streams have the same deadline. */
 static void await_all_streams(const mscclpp_engine_t *engine)
 {
     const double deadline = mscclpp_now() + SETTLE_SECONDS;
@@ -358,25 +384,25 @@ static void await_all_streams(const mscclpp_engine_t *engine)
 }
 
 /*
- * Takes one stream for each peer, up to a limit, and the runner's stream for kernels. After an error, give_streams
- * returns the streams for copies that were taken.
+ * Takes one stream for each peer, up to a limit, and the runner's stream for kernels. The caller calls give_streams,
+ * even after an error.
  */
 static mscclpp_status_t take_streams(mscclpp_engine_t *engine)
 {
-    int limit = engine->group->on_twin ? TWIN_MAX_STREAMS : MSCCLPP_ENGINE_STREAMS;
-    int wanted = engine->group->size - 1 < limit ? engine->group->size - 1 : limit;
+    const int limit = engine->group->on_twin ? TWIN_MAX_STREAMS : MSCCLPP_ENGINE_STREAMS;
+    const int peers = engine->group->size - 1, wanted = peers < limit ? peers : limit;
     mscclpp_status_t status = mscclpp_runner_take_stream(engine->runner);
 
     engine->stream_count = 0;
     while (engine->stream_count < wanted && status == MSCCLPP_OK) {
         status =
             mscclpp_stream_get(engine->runner->gpu, engine->runner->device, &engine->streams[engine->stream_count]);
-        engine->stream_count += status == MSCCLPP_OK;
+        engine->stream_count += status == MSCCLPP_OK ? 1 : 0;
     }
     return status;
 }
 
-/* Gives the streams back. Keeps the streams if the runner is stuck, because work in them may never end. */
+/* Gives the streams for copies back. If the runner is stuck, leaks them, because work in them may never end. */
 static void give_streams(mscclpp_engine_t *engine)
 {
     while (engine->stream_count > 0 && !engine->runner->stuck) {
@@ -385,17 +411,14 @@ static void give_streams(mscclpp_engine_t *engine)
 }
 
 /*
- * After a failure, waits for the work in progress before it gives back streams and mappings. If that work does not end,
- * the runner is marked as stuck, and both are kept. The engine plan exists, because the choice of the algorithm has
- * found one for the call.
+ * Fills in the engine's fields for the current call. Returns false if there is no plan for the call. There is one if
+ * `choice` is one for copy engines.
  */
-mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choice_t *choice,
-                                    const mscclpp_dev_args_t *args, char *const *peer_out)
+static bool begin_call(mscclpp_engine_t *engine, const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args,
+                       char *const *peer_out)
 {
-    mscclpp_status_t status;
-
     if (!mscclpp_engine_make_plan(args->bytes, args->nranks, engine->protocol, &engine->plan)) {
-        return MSCCLPP_ERR_DEVICE;
+        return false;
     }
     engine->args = args;
     engine->peer_out = peer_out;
@@ -406,7 +429,23 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choi
     engine->reductions_begun = 0;
     engine->earlier_launches = engine->runner->launches;
     engine->kernels_launched = 0;
-    /* Mappings are kept until no engine writes there any more, which the end of a launch does not show. */
+    return true;
+}
+
+/*
+ * After a failure, waits for the work in progress before it gives back streams and mappings. If that work does not end,
+ * the runner is marked as stuck, and both are kept.
+ */
+mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choice_t *choice,
+                                    const mscclpp_dev_args_t *args, char *const *peer_out)
+{
+    mscclpp_status_t status;
+
+    if (!begin_call(engine, choice, args, peer_out)) {
+        return MSCCLPP_ERR_DEVICE;
+    }
+    /* The end of a launch releases mappings. Engines use them until the end of the call, so they are kept until then.
+     */
     mscclpp_runner_keep_mappings(engine->runner, true);
     status = take_streams(engine);
     mscclpp_debug("%s: call %llu: %llu chunks of %llu bytes a rank, %d slots for each peer, %d streams",

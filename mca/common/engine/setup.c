@@ -6,11 +6,8 @@
 #include "mca/common/engine/memory.h"
 #include "mca/common/base/log.h"
 
-/*
- * Returns the word that rank `from` writes to rank `to` in the test. Never 0, so that memory that was only zeroed does
- * not pass for a word that has arrived.
- */
-static uint64_t test_value(const mscclpp_engine_t *engine, int from, int to)
+/* Returns the word that rank `from` writes to rank `to` in the test. It is never 0, unlike the words of new memory. */
+static uint64_t make_test_word(const mscclpp_engine_t *engine, int from, int to)
 {
     return (engine->group->id ^ (uint64_t)(from * MSCCLPP_DEV_MAX_RANKS + to)) | 1;
 }
@@ -50,15 +47,12 @@ static mscclpp_status_t create_events(mscclpp_engine_t *engine)
     return status;
 }
 
-/* Allocates the engine's memory and events. After an error, free_resources frees what was created. */
+/* Creates the engine's events and allocates its memory. After an error, free_resources frees them. */
 static mscclpp_status_t allocate(mscclpp_engine_t *engine)
 {
     const uint64_t slots = (uint64_t)(engine->group->size - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
     const uint64_t chunk = mscclpp_engine_max_chunk((uint32_t)engine->group->size, engine->protocol);
-    /*
-     * Unless the user has set the size of chunks, the size is the same for any number of ranks, so that all teams can
-     * share the memory.
-     */
+    /* Without a size of chunks from the user, the size is equal for all teams, so that they can share the memory. */
     const uint64_t bytes = engine->protocol->engine_chunk == 0 ? engine->protocol->engine_scratch
                                                                : MSCCLPP_DEV_ENGINE_SLOTS + slots * chunk;
     void *memory;
@@ -80,35 +74,52 @@ static mscclpp_status_t allocate(mscclpp_engine_t *engine)
     return MSCCLPP_OK;
 }
 
+/* Maps the memory of a peer, whose handle was exchanged. close_peers closes the mapping. */
+static mscclpp_status_t map_peer(mscclpp_engine_t *engine, int peer)
+{
+    mscclpp_status_t status;
+    void *base;
+
+    engine->handle[peer] = mscclpp_group_exchanged(engine->group, peer)->out;
+    status = mscclpp_mapping_import(engine->runner->gpu, engine->runner->device, &engine->handle[peer], &base);
+    if (status == MSCCLPP_OK) {
+        engine->mapped[peer] = (char *)base + engine->handle[peer].offset;
+    }
+    return status;
+}
+
+/* Queues the copy of a test word into the memory of a rank, which is mapped. Calls use the same kind of copy. */
+static mscclpp_status_t put_test_word(mscclpp_engine_t *engine, int rank)
+{
+    mscclpp_dev_engine_t *target = (mscclpp_dev_engine_t *)engine->mapped[rank];
+
+    return engine->runner->gpu->put(engine->runner->stream, &target->tested[engine->group->rank],
+                                    &engine->memory->words[rank], sizeof(engine->memory->words[rank]));
+}
+
 /*
- * Maps the peers' memory, and writes a word into the memory of each rank with the same kind of copy that calls use.
- * This tests the copies, and makes the GPU runtime load what they need. After an error, no copy is in progress, or the
- * runner is stuck; free_resources closes the mappings that were made.
+ * Maps the peers' memory, and writes a word into the memory of each rank. This tests the copies, and makes the GPU
+ * runtime load its code for them. After an error, no copy is in progress, or the runner is stuck; free_resources closes
+ * the mappings.
  */
 static mscclpp_status_t map_and_test(mscclpp_engine_t *engine)
 {
     uint64_t words[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_status_t status;
-    void *base;
     int rank;
 
     for (rank = 0; rank < engine->group->size; ++rank) {
-        words[rank] = test_value(engine, engine->group->rank, rank);
+        words[rank] = make_test_word(engine, engine->group->rank, rank);
     }
     status = engine->runner->gpu->copy(engine->runner->stream, engine->memory->words, words,
                                        sizeof(words[0]) * (size_t)engine->group->size);
     for (rank = 0; rank < engine->group->size && status == MSCCLPP_OK; ++rank) {
         if (rank != engine->group->rank) {
-            engine->handle[rank] = mscclpp_group_exchanged(engine->group, rank)->out;
-            status = mscclpp_mapping_import(engine->runner->gpu, engine->runner->device, &engine->handle[rank], &base);
-            if (status != MSCCLPP_OK) {
-                break;
-            }
-            engine->mapped[rank] = (char *)base + engine->handle[rank].offset;
+            status = map_peer(engine, rank);
         }
-        status = engine->runner->gpu->put(engine->runner->stream,
-                                          &((mscclpp_dev_engine_t *)engine->mapped[rank])->tested[engine->group->rank],
-                                          &engine->memory->words[rank], sizeof(words[0]));
+        if (status == MSCCLPP_OK) {
+            status = put_test_word(engine, rank);
+        }
     }
     if (status == MSCCLPP_OK) {
         status = engine->runner->gpu->stream_sync(engine->runner->stream);
@@ -120,10 +131,10 @@ static mscclpp_status_t map_and_test(mscclpp_engine_t *engine)
 }
 
 /*
- * Returns true if the test's words of all ranks are in this rank's memory. All ranks must have written their words. A
- * missing word is logged. Returns false also if the words cannot be read.
+ * Returns true if the test words of all ranks are in this rank's memory. All ranks must have written their words
+ * before. Logs a missing word. Returns false, too, if the words cannot be read.
  */
-static bool test_values_arrived(const mscclpp_engine_t *engine)
+static bool have_test_words_arrived(const mscclpp_engine_t *engine)
 {
     uint64_t words[MSCCLPP_DEV_MAX_RANKS];
     int rank;
@@ -134,7 +145,7 @@ static bool test_values_arrived(const mscclpp_engine_t *engine)
         return false;
     }
     for (rank = 0; rank < engine->group->size; ++rank) {
-        if (words[rank] != test_value(engine, rank, engine->group->rank)) {
+        if (words[rank] != make_test_word(engine, rank, engine->group->rank)) {
             mscclpp_info("%s: what the copy engine of rank %d wrote did not reach rank %d", engine->group->oob.label,
                          rank, engine->group->rank);
             return false;
@@ -143,7 +154,7 @@ static bool test_values_arrived(const mscclpp_engine_t *engine)
     return true;
 }
 
-/* Closes the mappings of the peers' memory, as far as they were made. */
+/* Closes all mappings of the peers' memory. */
 static void close_peers(mscclpp_engine_t *engine)
 {
     int rank;
@@ -158,9 +169,9 @@ static void close_peers(mscclpp_engine_t *engine)
 }
 
 /*
- * Frees everything except the engine structure. Collective: memory is freed when all peers have closed their mappings.
- * If the runner is stuck, or if a peer does not come, returns an error. The memory is then kept until
- * mscclpp_engine_close returns it to the caller.
+ * Frees everything except the engine structure. Collective: the memory is freed when all peers have closed their
+ * mappings. Returns an error if the runner is stuck, or if a peer does not come. The engine then keeps the memory until
+ * mscclpp_engine_close returns it.
  */
 static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
 {
@@ -185,14 +196,31 @@ static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
 }
 
 /*
+ * Votes on whether the test words of all ranks have arrived. All ranks must have written their words before. *all_p is
+ * equal on all ranks, and is set only if the status is MSCCLPP_OK.
+ */
+static mscclpp_status_t vote_on_test(mscclpp_engine_t *engine, bool *all_p)
+{
+    const bool have_arrived = have_test_words_arrived(engine);
+    mscclpp_status_t status;
+
+    mscclpp_group_begin_exchange(engine->group);
+    status = mscclpp_group_meet_exchange(engine->group, "trial of copy engines", 0);
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0, have_arrived, all_p);
+    }
+    return status;
+}
+
+/*
  * Sets up the engines on all ranks together:
  * 1. The ranks exchange handles.
  * 2. They write words into all memories, and vote on whether they could. After that vote all words are written.
  * 3. They read the words, and vote on whether all have arrived.
- * A rank that lacks something still takes part in every exchange, so that all ranks return the same result.
+ * A rank on which a step fails still takes part in all exchanges, so that all ranks get the same result.
  *
- * It is not an error if engines cannot be used; this is logged. Errors are those of the exchanges, and
- * MSCCLPP_ERR_DEVICE if a copy of the test does not end. They break the team.
+ * Logs that engines cannot be used, which is not an error. Errors are those of the exchanges, and MSCCLPP_ERR_DEVICE if
+ * a copy of the test does not end. They break the team.
  */
 static mscclpp_status_t set_up(mscclpp_engine_t *engine)
 {
@@ -214,13 +242,7 @@ static mscclpp_status_t set_up(mscclpp_engine_t *engine)
     status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0,
                                         all_usable && own_status == MSCCLPP_OK, &all_usable);
     if (status == MSCCLPP_OK && all_usable) {
-        bool has_arrived = test_values_arrived(engine);
-
-        mscclpp_group_begin_exchange(engine->group);
-        status = mscclpp_group_meet_exchange(engine->group, "trial of copy engines", 0);
-        if (status == MSCCLPP_OK) {
-            status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0, has_arrived, &all_usable);
-        }
+        status = vote_on_test(engine, &all_usable);
     }
     if (status == MSCCLPP_OK && !all_usable) {
         mscclpp_info("%s: rank %d: copy engines are not used: %s", engine->group->oob.label, engine->group->rank,
@@ -231,12 +253,12 @@ static mscclpp_status_t set_up(mscclpp_engine_t *engine)
     return status;
 }
 
-/* Stands for the engine of a rank that has no memory for its description. It is never usable. */
+/* The engine of ranks that have no memory for the description of one. It is never usable. */
 static mscclpp_engine_t no_engine;
 
 /*
- * Takes part in set_up, in place of a rank's engine: in the exchange of handles, in which this rank has none, and in
- * the end of all engines, which follows. Otherwise the other ranks would wait for this one.
+ * Takes part in the exchanges of set_up without an engine, because the other ranks would wait for this one: in the
+ * exchange of handles, in which this rank exports none, and in the end of all engines, which follows.
  */
 static mscclpp_status_t decline(mscclpp_group_t *group)
 {
@@ -257,28 +279,31 @@ static mscclpp_status_t decline(mscclpp_group_t *group)
                                 : status;
 }
 
+/* Creates the team's engine and sets it up. *engine_p is set even after an error. */
+static mscclpp_status_t create_engine(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol, const void *process,
+                                      mscclpp_engine_t **engine_p)
+{
+    mscclpp_engine_t *engine = calloc(1, sizeof(*engine));
+
+    if (engine == NULL) {
+        mscclpp_info("%s: rank %d: copy engines are not used: there is no memory for their description",
+                     runner->group->oob.label, runner->group->rank);
+        *engine_p = &no_engine;
+        return decline(runner->group);
+    }
+    engine->runner = runner;
+    engine->group = runner->group;
+    engine->protocol = protocol;
+    engine->process = process;
+    *engine_p = engine;
+    return set_up(engine);
+}
+
 mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol, const void *process,
                                      mscclpp_engine_t **engine_p, bool *usable_p)
 {
-    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_status_t status = *engine_p == NULL ? create_engine(runner, protocol, process, engine_p) : MSCCLPP_OK;
 
-    if (*engine_p == NULL) {
-        mscclpp_engine_t *engine = calloc(1, sizeof(*engine));
-
-        if (engine == NULL) {
-            mscclpp_info("%s: rank %d: copy engines are not used: there is no memory for their description",
-                         runner->group->oob.label, runner->group->rank);
-            *engine_p = &no_engine;
-            status = decline(runner->group);
-        } else {
-            engine->runner = runner;
-            engine->group = runner->group;
-            engine->protocol = protocol;
-            engine->process = process;
-            *engine_p = engine;
-            status = set_up(engine);
-        }
-    }
     if (status == MSCCLPP_OK) {
         *usable_p = (*engine_p)->is_usable;
     }
@@ -290,7 +315,7 @@ bool mscclpp_engine_is_sound(const mscclpp_engine_t *engine)
     return engine == NULL || !mscclpp_engine_memory_is_spoiled(engine->memory);
 }
 
-/* Unlike free_resources, does not wait for peers. */
+/* Does not wait for peers, unlike free_resources. */
 void *mscclpp_engine_close(mscclpp_engine_t *engine)
 {
     void *memory;

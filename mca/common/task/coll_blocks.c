@@ -1,18 +1,15 @@
-/*
- * Tells which bytes a rank sends to its peers, and where it receives theirs: the host's version of
- * device/kern/coll/blocks.h.
- */
+/* The places of the blocks that a rank sends and receives: the host's version of device/kern/coll/blocks.h. */
+#include "mca/common/base/numbers.h"
 #include "mca/common/task/coll_task.h"
 
-mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count)
+mscclpp_dev_block_t mscclpp_coll_find_part(uint64_t bytes, int index, int count)
 {
-    const uint64_t units = (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    const uint64_t part_bytes = (units + (uint64_t)count - 1) / (uint64_t)count * MSCCLPP_DEV_UNIT;
-    const uint64_t begin = (uint64_t)index * part_bytes;
+    const uint64_t units = mscclpp_divide_up(bytes, MSCCLPP_DEV_UNIT);
+    const uint64_t part_bytes = mscclpp_divide_up(units, (uint64_t)count) * MSCCLPP_DEV_UNIT;
     mscclpp_dev_block_t part;
 
-    part.offset = begin < bytes ? begin : bytes;
-    part.bytes = bytes - part.offset < part_bytes ? bytes - part.offset : part_bytes;
+    part.offset = mscclpp_min((uint64_t)index * part_bytes, bytes);
+    part.bytes = mscclpp_min(bytes - part.offset, part_bytes);
     return part;
 }
 
@@ -22,11 +19,8 @@ static bool sends(const mscclpp_coll_task_t *task, int sender, int receiver)
     return MSCCLPP_DEV_COLL_SENDS(task->pattern, task->root, sender, receiver);
 }
 
-/*
- * Returns the block that this rank sends to a peer. If blocks differ in size and the list is NULL, all blocks are
- * empty.
- */
-mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int peer)
+/* If blocks differ in size and the list is NULL, all blocks are empty. */
+mscclpp_dev_block_t mscclpp_coll_find_send_block(const mscclpp_coll_task_t *task, int peer)
 {
     mscclpp_dev_block_t block = {0, 0};
 
@@ -40,8 +34,8 @@ mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int
     return block;
 }
 
-/* As mscclpp_coll_send_block, for the block that this rank receives. */
-mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int peer)
+/* As in mscclpp_coll_find_send_block, all blocks are empty if the list is NULL. */
+mscclpp_dev_block_t mscclpp_coll_find_recv_block(const mscclpp_coll_task_t *task, int peer)
 {
     mscclpp_dev_block_t block = {0, 0};
 
@@ -61,7 +55,7 @@ uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task)
     const int rank = task->rank;
 
     if (task->args->varied) { /* a reduce-scatter, which lists the size of this rank's result for every peer */
-        return mscclpp_coll_recv_block(task, rank).bytes;
+        return mscclpp_coll_find_recv_block(task, rank).bytes;
     }
     if (task->pattern == MSCCLPP_DEV_EXSCAN) {
         return rank == 0 ? 0 : task->bytes;
@@ -75,12 +69,11 @@ uint64_t mscclpp_coll_exchanged_bytes(const mscclpp_coll_task_t *task)
     int peer;
 
     for (peer = 0; peer < task->ranks; ++peer) {
-        const uint64_t sent = mscclpp_coll_send_block(task, peer).bytes;
-        const uint64_t received = mscclpp_coll_recv_block(task, peer).bytes;
+        const uint64_t sent = mscclpp_coll_find_send_block(task, peer).bytes;
+        const uint64_t received = mscclpp_coll_find_recv_block(task, peer).bytes;
 
         if (peer != task->rank) {
-            largest = sent > largest ? sent : largest;
-            largest = received > largest ? received : largest;
+            largest = mscclpp_max(largest, mscclpp_max(sent, received));
         }
     }
     return largest;
@@ -97,31 +90,41 @@ uint64_t mscclpp_coll_common_bytes(const mscclpp_coll_task_t *task)
 }
 
 /*
- * Returns the bytes from the start of the buffer to the end of its last block. Empty blocks do not count. The output of
- * a collective that combines blocks is a single result. Looks at the last blocks first: if all blocks have one size,
- * the first one that is not empty ends last. If this rank exchanges blocks with the root only, looks at no others.
+ * Returns the end of the last block that is not empty, of those that this rank sends or, if `of_input` is false,
+ * receives. If all blocks have one size, that is the end of the block with the highest number, so the search begins
+ * there. If this rank exchanges blocks with the root only, no other block is examined.
  */
-uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool of_input)
+static uint64_t find_end_of_blocks(const mscclpp_coll_task_t *task, bool of_input)
 {
-    const bool combines = MSCCLPP_DEV_COMBINES(task->pattern);
-    uint64_t span = !of_input && combines ? mscclpp_coll_result_bytes(task) : 0; /* a result begins with the output */
-    const bool root_only = !task->args->varied && MSCCLPP_DEV_COLL_ROOTED(task->pattern) &&
-                           of_input != MSCCLPP_DEV_COLL_ONE_SENDS(task->pattern);
-    const int first = root_only ? task->root : 0;
-    bool is_found = false;
+    const bool is_root_only = !task->args->varied && MSCCLPP_DEV_COLL_ROOTED(task->pattern) &&
+                              of_input != MSCCLPP_DEV_COLL_ONE_SENDS(task->pattern);
+    const int first = is_root_only ? task->root : 0, last = is_root_only ? task->root : task->ranks - 1;
+    uint64_t end = 0;
     int peer;
 
-    for (peer = root_only ? first : task->ranks - 1; peer >= first && !is_found && (of_input || !combines); --peer) {
+    for (peer = last; peer >= first; --peer) {
         const mscclpp_dev_block_t block =
-            of_input ? mscclpp_coll_send_block(task, peer) : mscclpp_coll_recv_block(task, peer);
+            of_input ? mscclpp_coll_find_send_block(task, peer) : mscclpp_coll_find_recv_block(task, peer);
 
-        if (block.bytes > 0 && block.offset + block.bytes > span) {
-            span = block.offset + block.bytes;
-            is_found = !task->args->varied;
+        if (block.bytes > 0) {
+            end = mscclpp_max(end, block.offset + block.bytes);
+            if (!task->args->varied) {
+                break;
+            }
         }
     }
+    return end;
+}
+
+/* A scan also reads the input of the last rank, which the rank sends to nobody. A combined result begins at offset 0.
+ */
+uint64_t mscclpp_coll_measure_span(const mscclpp_coll_task_t *task, bool of_input)
+{
     if (of_input && (task->pattern == MSCCLPP_DEV_SCAN || task->pattern == MSCCLPP_DEV_EXSCAN)) {
-        span = task->bytes; /* the input of the last rank is read, too */
+        return task->bytes;
     }
-    return span;
+    if (!of_input && MSCCLPP_DEV_COMBINES(task->pattern)) {
+        return mscclpp_coll_result_bytes(task);
+    }
+    return find_end_of_blocks(task, of_input);
 }

@@ -1,12 +1,12 @@
 /*
- * Divides a collective among ranks whose buffers are all mapped: which rank reads and writes which bytes. Each byte
- * crosses links as seldom as possible.
+ * The work of each rank in a collective whose buffers are all mapped: which bytes the rank reads and writes. Each byte
+ * crosses a link as few times as possible.
  */
 #include "mca/common/task/coll_task.h"
 
 /*
- * Adds a copy of `bytes` bytes to the lists, unless it is empty. The lists have room for one copy for each rank of a
- * node, and no rank makes more.
+ * Adds a copy of `bytes` bytes to the lists. Leaves out an empty copy. The lists have room for one copy for each rank
+ * of a node, and no rank has more copies.
  */
 static void add_copy(mscclpp_dev_direct_args_t *direct, const char *from, char *to, uint64_t bytes)
 {
@@ -18,9 +18,9 @@ static void add_copy(mscclpp_dev_direct_args_t *direct, const char *from, char *
 }
 
 /*
- * Serves all patterns that have no function of their own below. Each rank writes its blocks to the outputs of their
- * receivers. It begins with the next rank, so that ranks write to different receivers at first. Its own block is the
- * last one, and is skipped if the call is in place.
+ * Fills in the work of all patterns without a function of their own below. Each rank writes its blocks to the outputs
+ * of their receivers. It begins with the next rank, so that ranks write to different receivers at first. Its own block
+ * comes last, unless the call is in place.
  */
 static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
@@ -30,13 +30,13 @@ static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
     direct->mode = MSCCLPP_DEV_DIRECT_PAIRS;
     for (i = 1; i <= team->group.size; ++i) {
         const int peer = (team->group.rank + i) % team->group.size;
-        const mscclpp_dev_block_t block = mscclpp_coll_send_block(task, peer);
+        const mscclpp_dev_block_t block = mscclpp_coll_find_send_block(task, peer);
 
         if (block.bytes == 0 || (peer == team->group.rank && task->in_place)) {
             continue;
         }
         if (peer == team->group.rank) {
-            add_copy(direct, task->in + block.offset, task->out + mscclpp_coll_recv_block(task, peer).offset,
+            add_copy(direct, task->in + block.offset, task->out + mscclpp_coll_find_recv_block(task, peer).offset,
                      block.bytes);
         } else {
             add_copy(direct, task->in + block.offset, task->peer_out[peer] + task->place[peer].offset, block.bytes);
@@ -45,8 +45,8 @@ static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
 }
 
 /*
- * Serves an all-to-all in place. Every two ranks swap their blocks directly. Each of the two ranks swaps one half, so
- * that no byte is accessed by both, and each byte crosses the link only once.
+ * Fills in the work of an all-to-all in place. Each two ranks swap their blocks directly. Each of them swaps one half.
+ * So no byte is accessed by both, and each byte crosses the link only once.
  */
 static void fill_swaps(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
@@ -56,8 +56,8 @@ static void fill_swaps(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
     direct->mode = MSCCLPP_DEV_DIRECT_SWAP;
     for (i = 1; i < team->group.size; ++i) {
         const int peer = (team->group.rank + i) % team->group.size;
-        const mscclpp_dev_block_t block = mscclpp_coll_recv_block(task, peer);
-        const mscclpp_dev_block_t half = mscclpp_coll_part(block.bytes, team->group.rank < peer ? 0 : 1, 2);
+        const mscclpp_dev_block_t block = mscclpp_coll_find_recv_block(task, peer);
+        const mscclpp_dev_block_t half = mscclpp_coll_find_part(block.bytes, team->group.rank < peer ? 0 : 1, 2);
 
         add_copy(direct, task->out + block.offset + half.offset,
                  task->peer_out[peer] + task->place[peer].offset + half.offset, half.bytes);
@@ -65,14 +65,13 @@ static void fill_swaps(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
 }
 
 /*
- * Serves a broadcast. Each rank except the root reads its part of the root's block, and writes it to all ranks except
- * the root. So the root's link carries the block only once, however many ranks there are.
+ * Fills in the work of a broadcast. Each rank but the root reads its part of the root's block, and writes the part to
+ * all ranks but the root. So the root's link carries the block only once.
  */
 static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
-    const int part_index =
-        team->group.rank - (team->group.rank > task->root); /* this rank's among those but the root */
+    const int part_index = team->group.rank - (team->group.rank > task->root ? 1 : 0); /* the root has no part */
     mscclpp_dev_block_t part;
     int rank;
 
@@ -89,7 +88,7 @@ static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
     if (team->group.rank == task->root) {
         return;
     }
-    part = mscclpp_coll_part(task->bytes, part_index, team->group.size - 1);
+    part = mscclpp_coll_find_part(task->bytes, part_index, team->group.size - 1);
     direct->common.bytes = part.bytes;
     /* The root shares its input in place of an output. */
     direct->from[0] = task->peer_out[task->root] + part.offset;
@@ -101,53 +100,51 @@ static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
 }
 
 /*
- * Serves a reduce and the scans. Each rank combines its part of all ranks' blocks. It writes the result to the root, or
- * each rank's prefix to that rank. In an exclusive scan, rank 0 gets no result; its entry stays NULL, because the
- * caller has set all entries to 0.
+ * Fills in the work of a reduce and the scans. Each rank combines its part of all ranks' blocks. In a reduce, it writes
+ * the result to the root; in a scan, it writes each rank's prefix to that rank. In an exclusive scan, rank 0 gets no
+ * result; its entry stays NULL, because the caller has zeroed the lists.
  */
 static void fill_combined(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
     const bool scans = task->pattern == MSCCLPP_DEV_SCAN || task->pattern == MSCCLPP_DEV_EXSCAN;
-    const mscclpp_dev_block_t part = mscclpp_coll_part(task->bytes, team->group.rank, team->group.size);
+    const mscclpp_dev_block_t part = mscclpp_coll_find_part(task->bytes, team->group.rank, team->group.size);
     int rank;
 
-    direct->mode = task->pattern == MSCCLPP_DEV_SCAN     ? MSCCLPP_DEV_DIRECT_SCAN
-                   : task->pattern == MSCCLPP_DEV_EXSCAN ? MSCCLPP_DEV_DIRECT_EXSCAN
-                                                         : MSCCLPP_DEV_DIRECT_REDUCE;
     direct->common.bytes = part.bytes;
     for (rank = 0; rank < team->group.size; ++rank) {
         direct->from[rank] = task->peer_in[rank] + part.offset;
-        if (scans && (rank > 0 || task->pattern == MSCCLPP_DEV_SCAN)) {
-            direct->to[rank] = task->peer_out[rank] + part.offset;
-        }
     }
-    direct->count = scans ? (uint32_t)team->group.size : 1;
     if (!scans) {
+        direct->mode = MSCCLPP_DEV_DIRECT_REDUCE;
+        direct->count = 1;
         direct->to[0] = task->peer_out[task->root] + part.offset;
+        return;
+    }
+    direct->mode = task->pattern == MSCCLPP_DEV_SCAN ? MSCCLPP_DEV_DIRECT_SCAN : MSCCLPP_DEV_DIRECT_EXSCAN;
+    direct->count = (uint32_t)team->group.size;
+    for (rank = task->pattern == MSCCLPP_DEV_SCAN ? 0 : 1; rank < team->group.size; ++rank) {
+        direct->to[rank] = task->peer_out[rank] + part.offset;
     }
 }
 
-/*
- * Serves a reduce-scatter. Each rank reads its own block of all ranks' inputs, and combines the blocks to its result.
- */
+/* Fills in the work of a reduce-scatter. Each rank reads its block of all ranks' inputs, and combines the blocks. */
 static void fill_reduce_scatter(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
-    const mscclpp_dev_block_t own_block = mscclpp_coll_send_block(task, team->group.rank);
+    const mscclpp_dev_block_t own_block = mscclpp_coll_find_send_block(task, team->group.rank);
     int rank;
 
     direct->mode = MSCCLPP_DEV_DIRECT_REDUCE;
     direct->common.bytes = own_block.bytes;
     direct->count = 1;
     direct->to[0] = task->out;
-    direct->home = task->home;
+    direct->home = task->final_result;
     for (rank = 0; rank < team->group.size; ++rank) {
         direct->from[rank] = task->peer_in[rank] + own_block.offset;
     }
 }
 
-/* Dispatches by pattern. Only an all-to-all in place swaps blocks (`swaps`). */
 void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     direct->count = 0;
@@ -186,11 +183,11 @@ static uint64_t gcd(uint64_t a, uint64_t b)
 }
 
 /*
- * Adds a block for which each side has a list of runs. Divides the block into segments that are within one run on both
- * sides. The segments are as long as possible, so that there are few of them. Leaves out an empty block.
+ * Adds a block that has runs of one length on each side. Divides the block into segments, each of which is within one
+ * run on both sides. The segments are as long as possible, so that there are few of them. Leaves out an empty block.
  *
- * Both sides must have the same number of bytes, as MPI requires. args->block has room for one block for each rank:
- * mscclpp_coll_agree_size lets no larger team move blocks in this way.
+ * Both sides must have the same number of bytes, as MPI requires. args->blocks has room for one block for each rank,
+ * because mscclpp_coll_agree_size lets no larger team move blocks in this way.
  */
 static void add_strided(mscclpp_dev_strided_args_t *args, const char *from, const mscclpp_dev_runs_t *source, char *to,
                         const mscclpp_dev_runs_t *target)
@@ -211,20 +208,15 @@ static void add_strided(mscclpp_dev_strided_args_t *args, const char *from, cons
     block->to_stride = target->count > 1 ? target->stride : 0;
     alignment_bits = (uint64_t)(uintptr_t)block->from | (uint64_t)(uintptr_t)block->to | block->size |
                      (uint64_t)block->from_stride | (uint64_t)block->to_stride;
-    /*
-     * The number of bytes that a thread moves at once: the largest power of two, up to 16, that divides all of these.
-     */
-    block->width = 16;
+    /* A thread moves this number of bytes at once: the largest power of two that divides all addresses and lengths. */
+    block->width = MSCCLPP_DEV_UNIT;
     while (alignment_bits % block->width != 0) {
         block->width /= 2;
     }
     ++args->count;
 }
 
-/*
- * Begins with the next rank and ends with this rank itself, so that the ranks do not all write to the same peer at
- * once.
- */
+/* Begins with the next rank and ends with this rank itself, so that ranks write to different peers at first. */
 void mscclpp_coll_fill_strided(const mscclpp_coll_task_t *task, mscclpp_dev_strided_args_t *strided)
 {
     const mscclpp_team_t *team = task->team;

@@ -1,34 +1,35 @@
 /*
- * Moves large blocks by copy engines. The host of every rank starts copies and waits for them. No kernel runs, so the
+ * Moves large blocks by copy engines. The host of each rank starts copies and waits for them. No kernel runs, so the
  * application keeps all multiprocessors.
  *
- * Copies may start at once, because the exchange of buffers, or the meeting in its place, has shown that every rank has
+ * Copies may start at once, because the exchange of buffers, or the meeting in its place, has shown that all ranks have
  * come to the call. At the end all ranks meet once more. After that no engine uses any rank's buffers.
  *
- * In an early call, a thread apart may start the copies. It also tells the other ranks of their end, since these may
- * already wait for the call while this rank's application stays away from MPI.
+ * In an early call, a separate thread may start the copies. It also tells the other ranks when the copies have ended,
+ * because these may already wait for the call while this rank's application does not call MPI.
  */
 #include <string.h>
 
 #include "mca/common/base/clock.h"
 #include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
+#include "mca/common/base/numbers.h"
 #include "mca/common/gpu/streams.h"
 #include "mca/common/task/coll_task.h"
 
 /*
- * The maximum number of streams of a call. If there are more copies, several share a stream. On the twin each stream is
- * a thread, so there are fewer.
+ * The maximum number of streams of a call. If there are more copies, several share a stream. On the twin, where each
+ * stream is a thread, the limit is lower.
  */
 #define MAX_STREAMS 8
 #define TWIN_MAX_STREAMS 2
 
-/* Seconds that copies in flight get to end after a failure. After that the team is stuck: its buffers stay in use. */
+/* The time in seconds that copies in flight get to end after a failure. After that the team counts as stuck. */
 #define SETTLE_SECONDS 10.0
 
 /*
- * Bytes of a broadcast's pieces. A rank passes one piece on while it reads the next. Pieces are small enough that the
- * first and the last one add little time, and large enough that engines move them at their full rate.
+ * The size in bytes of the pieces of a broadcast. A rank passes one piece on while it reads the next. Pieces are small
+ * enough that the first and the last one add little time, and large enough that engines move them at their full rate.
  */
 #define PIECE_BYTES ((uint64_t)4 << 20)
 
@@ -36,12 +37,11 @@
 typedef struct {
     mscclpp_coll_task_t *task;
     mscclpp_gpu_stream_t *streams[MAX_STREAMS]; /* lent to the call until give_streams */
-    int count;                                  /* of streams */
+    int count;                                  /* number of streams */
 } engines_t;
 
 /*
- * Takes at least one stream and at most the limit. After an error, the caller still has to give back the engines->count
- * streams that have been taken.
+ * Takes `wanted` streams, but at least one and at most the limit. The caller calls give_streams, even after an error.
  */
 static mscclpp_status_t take_streams(engines_t *engines, int wanted)
 {
@@ -50,15 +50,14 @@ static mscclpp_status_t take_streams(engines_t *engines, int wanted)
     mscclpp_status_t status = MSCCLPP_OK;
 
     engines->count = 0;
-    wanted = wanted < 1 ? 1 : wanted > limit ? limit : wanted;
-    while (engines->count < wanted && status == MSCCLPP_OK) {
+    do {
         status = mscclpp_stream_get(team->runner.gpu, team->runner.device, &engines->streams[engines->count]);
-        engines->count += status == MSCCLPP_OK;
-    }
+        engines->count += status == MSCCLPP_OK ? 1 : 0;
+    } while (engines->count < wanted && engines->count < limit && status == MSCCLPP_OK);
     return status;
 }
 
-/* Gives back the streams. If the team is stuck, work may be left in the streams, so they are leaked. */
+/* Gives the streams back. If the team is stuck, leaks them, because work in them may never end. */
 static void give_streams(engines_t *engines)
 {
     const mscclpp_team_t *team = engines->task->team;
@@ -70,7 +69,8 @@ static void give_streams(engines_t *engines)
 
 /*
  * Takes streams, and starts the copies of all pairs of source and target in them, in turn, so that several engines work
- * at once. Does not wait. The caller gives the streams back, also after an error; some copies may then have started.
+ * at the same time. Does not wait. The caller calls give_streams, even after an error; some copies may then have
+ * started.
  */
 static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {
@@ -86,10 +86,10 @@ static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct
 }
 
 /*
- * Takes streams, and starts the copies of a broadcast, which pass from rank to rank. The copies of one piece are in one
- * stream and therefore run in order, so a piece is passed on only after it has arrived. Pieces in other streams are
- * copied at the same time. Does not wait. Not for the root, which has nothing to copy. The caller gives the streams
- * back, also after an error; some copies may then have started.
+ * Takes streams, and starts the copies of a broadcast: each rank but the root reads its part from the root and passes
+ * it on to the others, piece by piece. The copies of one piece are in one stream and so run in order: a piece is passed
+ * on only after it has arrived. Pieces in other streams are copied at the same time. The root has no copies. Does not
+ * wait. The caller calls give_streams, even after an error; some copies may then have started.
  */
 static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {
@@ -97,12 +97,12 @@ static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct
     const mscclpp_team_t *team = task->team;
     const uint64_t bytes = direct->common.bytes;
     const int own_index = team->group.rank - (team->group.rank > task->root); /* among all ranks but the root */
-    mscclpp_status_t status = take_streams(engines, (int)((bytes + PIECE_BYTES - 1) / PIECE_BYTES));
+    mscclpp_status_t status = take_streams(engines, (int)mscclpp_divide_up(bytes, PIECE_BYTES));
     uint64_t begin;
     uint32_t i;
 
     for (begin = 0; begin < bytes && status == MSCCLPP_OK; begin += PIECE_BYTES) {
-        const uint64_t size = bytes - begin < PIECE_BYTES ? bytes - begin : PIECE_BYTES;
+        const uint64_t size = mscclpp_min(bytes - begin, PIECE_BYTES);
         mscclpp_gpu_stream_t *stream = engines->streams[begin / PIECE_BYTES % (uint64_t)engines->count];
         char *arrived = direct->to[own_index] + begin;
 
@@ -115,7 +115,7 @@ static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct
     return status;
 }
 
-/* Waits for the end of this rank's copies. After an error, other copies may still be in progress (settle_copies). */
+/* Waits for the end of this rank's copies. After an error, copies may still be in progress (settle_copies). */
 static mscclpp_status_t await_copies(const engines_t *engines)
 {
     mscclpp_team_t *team = engines->task->team;
@@ -123,7 +123,7 @@ static mscclpp_status_t await_copies(const engines_t *engines)
     mscclpp_group_wait_t wait;
     int i;
 
-    mscclpp_group_wait_init(&wait, &team->group, "copies", engines->task->largest);
+    mscclpp_group_wait_init(&wait, &team->group, "copies", engines->task->largest_block);
     for (i = 0; i < engines->count && status == MSCCLPP_OK; ++i) {
         while ((status = team->runner.gpu->stream_query(engines->streams[i])) == MSCCLPP_IN_PROGRESS) {
             status = mscclpp_group_wait_turn(&wait);
@@ -137,7 +137,7 @@ static mscclpp_status_t await_copies(const engines_t *engines)
 }
 
 /*
- * Waits, after a failure, for copies in progress, because buffers must not be freed or unmapped while an engine uses
+ * Waits for copies in progress after a failure, because buffers must not be freed or unmapped while an engine uses
  * them. If a copy fails or does not end within SETTLE_SECONDS, marks the team as stuck, so that its buffers are kept.
  */
 static void settle_copies(const engines_t *engines)
@@ -157,12 +157,11 @@ static void settle_copies(const engines_t *engines)
 }
 
 /*
- * Meets the other ranks at the end, because their engines write to this rank's output. Any error breaks the team; the
- * caller marks it as failed.
+ * Meets the other ranks at the end, because their engines write to this rank's output.
  *
- * A fiber is closed here if its buffers have just been mapped. It is opened once the copies have begun, for which
- * streams may have been made. It stays urgent until this rank's copies have ended: what follows the word that says so
- * concerns this rank only.
+ * A fiber is closed here if it has just mapped its buffers. It is opened when the copies have begun, because the
+ * streams for them may have to be created. It stays urgent until this rank's copies have ended. After that it publishes
+ * their end, and then only waits for the other ranks.
  */
 mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
 {
@@ -173,14 +172,12 @@ mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
 
     memset(&direct, 0, sizeof(direct));
     mscclpp_coll_fill_direct(task, &direct);
-    /*
-     * Mappings are normally released when a launch has ended. These must be kept until the copies of the engines are
-     * complete.
+    /* The end of a launch releases mappings. Engines use them until the end of the copies, so they are kept until then.
      */
     mscclpp_runner_keep_mappings(&team->runner, true);
     status = direct.mode == MSCCLPP_DEV_DIRECT_FAN ? start_bcast(&engines, &direct) : start_pairs(&engines, &direct);
     if (status == MSCCLPP_OK) {
-        mscclpp_group_open_fiber(&team->group, task->largest);
+        mscclpp_group_open_fiber(&team->group, task->largest_block);
         status = await_copies(&engines);
     }
     if (status == MSCCLPP_OK) {

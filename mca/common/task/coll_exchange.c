@@ -5,18 +5,19 @@
 
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
+#include "mca/common/base/numbers.h"
 #include "mca/common/run/known.h"
 #include "mca/common/task/coll_task.h"
 
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *event_name)
 {
     (void)mscclpp_group_begin_exchange(&task->team->group);
-    return mscclpp_group_meet_exchange(&task->team->group, event_name, task->largest);
+    return mscclpp_group_meet_exchange(&task->team->group, event_name, task->largest_block);
 }
 
 /*
- * Agrees with all ranks, also those of other nodes, on the size of the largest block, and stores it in task->largest.
- * Clears task->strided: ranks cannot map the memory of other nodes, so blocks with holes have to be packed.
+ * Does what mscclpp_coll_agree_size does for ranks on several nodes. They cannot map one another's memory, so blocks
+ * with holes have to be packed (`is_strided` is false).
  */
 static mscclpp_status_t agree_on_largest_block(mscclpp_coll_task_t *task)
 {
@@ -25,28 +26,34 @@ static mscclpp_status_t agree_on_largest_block(mscclpp_coll_task_t *task)
     mscclpp_status_t status;
     int rank;
 
-    task->strided = false;
+    task->is_strided = false;
     if (sizes == NULL) {
         mscclpp_error("%s: no memory for the sizes of %d ranks", oob->label, task->ranks);
     }
-    /* A rank without memory also takes part, because the others wait for it. All ranks then get an error. */
+    /* A rank without memory takes part with NULL, because the others wait for it. All ranks then get an error. */
     status = oob->allgather(oob->context, &task->args->largest_block, sizes, sizeof(*sizes));
     for (rank = 0; sizes != NULL && rank < task->ranks && status == MSCCLPP_OK; ++rank) {
-        task->largest = sizes[rank] > task->largest ? sizes[rank] : task->largest;
+        task->largest_block = mscclpp_max(task->largest_block, sizes[rank]);
     }
     free(sizes);
     return status;
 }
 
-/*
- * Agrees by one exchange on two things: the size of the largest block, and whether all ranks can move blocks with holes
- * without packing. `strided` is set only if some rank has blocks with holes.
- */
+/* Returns the kind of this rank's blocks: blocks that must be packed, or runs with or without holes. */
+static unsigned find_layout(const mscclpp_coll_task_t *task)
+{
+    if (task->args->send_runs == NULL || task->args->recv_runs == NULL || task->in_unreachable ||
+        task->out_unreachable) {
+        return MSCCLPP_BOARD_NO_RUNS;
+    }
+    return mscclpp_coll_needs_packing(task) ? MSCCLPP_BOARD_HOLES : MSCCLPP_BOARD_DENSE;
+}
+
+/* One exchange is enough for both facts. `is_strided` is set only if some rank has blocks with holes. */
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_status_t status;
-    unsigned layout;
     bool has_holes = false; /* some rank's blocks have holes */
     int rank;
 
@@ -54,39 +61,31 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
         return agree_on_largest_block(task);
     }
     (void)mscclpp_group_begin_exchange(&team->group);
-    /*
-     * The kind of this rank's blocks: runs that peers can access (with or without holes), or blocks that must be
-     * packed.
-     */
-    layout = task->args->send_runs == NULL || task->args->recv_runs == NULL || task->in_far || task->out_far
-                 ? MSCCLPP_BOARD_NO_RUNS
-             : task->args->in_pack_count + task->args->out_pack_count > 0 ? MSCCLPP_BOARD_HOLES
-                                                                          : MSCCLPP_BOARD_DENSE;
-    mscclpp_group_write_sizes(&team->group, MSCCLPP_BOARD_SIZES(task->args->largest_block, layout));
+    mscclpp_group_write_sizes(&team->group, MSCCLPP_BOARD_SIZES(task->args->largest_block, find_layout(task)));
     status = mscclpp_group_meet_exchange(&team->group, "exchange of sizes", task->args->largest_block);
-    task->strided = team->group.size <= MSCCLPP_DEV_STRIDED_BLOCKS;
+    task->is_strided = team->group.size <= MSCCLPP_DEV_STRIDED_BLOCKS;
     for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
         const uint64_t sizes = mscclpp_group_exchanged_sizes(&team->group, rank);
 
-        task->largest = MSCCLPP_BOARD_LARGEST(sizes) > task->largest ? MSCCLPP_BOARD_LARGEST(sizes) : task->largest;
-        task->strided = task->strided && MSCCLPP_BOARD_LAYOUT(sizes) != MSCCLPP_BOARD_NO_RUNS;
+        task->largest_block = mscclpp_max(task->largest_block, MSCCLPP_BOARD_LARGEST(sizes));
+        task->is_strided = task->is_strided && MSCCLPP_BOARD_LAYOUT(sizes) != MSCCLPP_BOARD_NO_RUNS;
         has_holes = has_holes || MSCCLPP_BOARD_LAYOUT(sizes) == MSCCLPP_BOARD_HOLES;
     }
-    task->strided = task->strided && has_holes;
+    task->is_strided = task->is_strided && has_holes;
     return status;
 }
 
 /*
- * Returns the input if peers read it, and NULL otherwise. Returns NULL, too, if all blocks are empty: the address of
- * the input may then be invalid.
+ * Returns the memory that this rank shares as its input, or NULL if peers do not read the input. Also returns NULL if
+ * all blocks are empty, because the address may then be invalid.
  */
-static const void *shared_in(const mscclpp_coll_task_t *task)
+static const void *find_shared_in(const mscclpp_coll_task_t *task)
 {
-    return MSCCLPP_DEV_COMBINES(task->pattern) && mscclpp_coll_span(task, true) > 0 ? task->in : NULL;
+    return MSCCLPP_DEV_COMBINES(task->pattern) && mscclpp_coll_measure_span(task, true) > 0 ? task->in : NULL;
 }
 
-/* Returns the memory that this rank shares as its output. NULL if peers do not access the output. */
-static void *shared_out(const mscclpp_coll_task_t *task)
+/* Returns the memory that this rank shares as its output, or NULL if peers do not access the output. */
+static void *find_shared_out(const mscclpp_coll_task_t *task)
 {
     switch (task->pattern) {
     case MSCCLPP_DEV_REDUCE_SCATTER:
@@ -95,7 +94,7 @@ static void *shared_out(const mscclpp_coll_task_t *task)
         /* Peers read the root's block, so the root shares its input in place of the output. */
         return task->team->group.rank == task->root ? (char *)(uintptr_t)task->in : task->out;
     default:
-        return mscclpp_coll_span(task, false) > 0 ? task->out : NULL;
+        return mscclpp_coll_measure_span(task, false) > 0 ? task->out : NULL;
     }
 }
 
@@ -105,35 +104,32 @@ static bool has_places(const mscclpp_coll_task_t *task)
     return task->args->varied && task->args->recv != NULL;
 }
 
-/* Writes by rank where the rank's block belongs in this rank's output. */
+/* Writes, by rank, the place of that rank's block in this rank's output. */
 static void write_places(const mscclpp_coll_task_t *task, mscclpp_dev_runs_t *places)
 {
     int peer;
 
     for (peer = 0; peer < task->team->group.size; ++peer) {
-        places[peer] = task->strided ? task->args->recv_runs[peer]
-                                     : (mscclpp_dev_runs_t){.offset = (int64_t)task->args->recv[peer].offset,
-                                                            .length = task->args->recv[peer].bytes,
-                                                            .count = 1};
+        places[peer] = task->is_strided ? task->args->recv_runs[peer]
+                                        : (mscclpp_dev_runs_t){.offset = (int64_t)task->args->recv[peer].offset,
+                                                               .length = task->args->recv[peer].bytes,
+                                                               .count = 1};
     }
 }
 
 /*
- * Publishes the handles of this rank's buffers for its peers. If blocks differ in size, also writes where each peer's
- * block belongs in the output, since only the receiver knows. Waits until all ranks have done so. If `is_willing` is
- * false, exports nothing, and so no rank maps any buffer.
+ * Publishes the handles of this rank's buffers for its peers. If blocks differ in size, also publishes their places in
+ * the output, which only the receiver knows. Waits until all ranks have done so. If `is_willing` is false, exports
+ * nothing, and so no rank maps any buffer.
  */
 static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task, bool is_willing)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_board_buffers_t *own_buffers = mscclpp_group_begin_exchange(&team->group);
-    const void *in = shared_in(task);
-    void *out = shared_out(task);
-    /*
-     * In a swap, the output must also contain the input. On a rank that packs its data, it does not, so nothing is
-     * exported.
-     */
-    bool is_exportable = is_willing && !(task->swaps && mscclpp_coll_packs(task));
+    const void *in = find_shared_in(task);
+    void *out = find_shared_out(task);
+    /* In a swap, the output must contain the input. The output of a rank that packs its data does not. */
+    bool is_exportable = is_willing && !(task->swaps && mscclpp_coll_needs_packing(task));
 
     own_buffers->has_in = in != NULL;
     own_buffers->has_out = out != NULL;
@@ -149,10 +145,10 @@ static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task, bool is_will
         write_places(
             task, mscclpp_board_places(team->group.board, team->group.size, team->group.exchanges, team->group.rank));
     }
-    return mscclpp_group_meet_exchange(&team->group, "exchange of buffers", task->largest);
+    return mscclpp_group_meet_exchange(&team->group, "exchange of buffers", task->largest_block);
 }
 
-/* Maps the buffers of one rank. The caller has to give back the mappings in `mappings`, also after an error. */
+/* Maps the buffers of one rank. Adds the mappings to `mappings`. The caller gives these back, even after an error. */
 static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_mapping_t **mappings, int *count_p)
 {
     mscclpp_team_t *team = task->team;
@@ -162,8 +158,8 @@ static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_ma
     task->peer_in[rank] = NULL;
     task->peer_out[rank] = NULL;
     if (rank == team->group.rank) {
-        task->peer_in[rank] = (char *)(uintptr_t)shared_in(task);
-        task->peer_out[rank] = shared_out(task);
+        task->peer_in[rank] = (char *)(uintptr_t)find_shared_in(task);
+        task->peer_out[rank] = find_shared_out(task);
         return MSCCLPP_OK;
     }
     if (rank_buffers->has_in != 0) {
@@ -176,9 +172,9 @@ static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_ma
 }
 
 /*
- * Returns where this rank's block belongs in the output of a peer. The only block of an output is at its start. If
+ * Returns the place of this rank's block in the output of a peer. A single block is at the start of the output. If
  * blocks differ in size, the peer has published the place with its buffers. If all blocks have one size, the place
- * follows from the number of this rank.
+ * depends only on the number of this rank.
  */
 static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
 {
@@ -200,9 +196,9 @@ static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
 }
 
 /*
- * Exchanges the handles, maps the peers' buffers, and votes on the result. If any rank was not willing, or could
- * not export or map a buffer, *mapped_p is false on all ranks, which is not an error. After an error of the first
- * exchange, *mapped_p is not set.
+ * Exchanges the handles, maps the peers' buffers, and votes on the result. *mapped_p becomes false on all ranks, which
+ * is not an error, if any rank is not willing, or cannot export or map a buffer. After an error, *mapped_p may not be
+ * set.
  */
 static mscclpp_status_t exchange_now(mscclpp_coll_task_t *task, bool is_willing, bool *mapped_p)
 {
@@ -225,11 +221,11 @@ static mscclpp_status_t exchange_now(mscclpp_coll_task_t *task, bool is_willing,
     has_mapped_all =
         are_all_exportable && map_status == MSCCLPP_OK && mscclpp_runner_reserve_holds(&team->runner, count);
     /* All ranks vote, even if they could not map a buffer, so that all of them use the same algorithm. */
-    status = mscclpp_group_end_exchange(&team->group, "vote on mapped buffers", task->largest, has_mapped_all,
+    status = mscclpp_group_end_exchange(&team->group, "vote on mapped buffers", task->largest_block, has_mapped_all,
                                         &have_all_mapped);
     if (status == MSCCLPP_OK && have_all_mapped) {
         mscclpp_runner_hold_mappings(&team->runner, mappings, count);
-    } else { /* no rank uses its mappings, so these are given back at once */
+    } else { /* no rank uses its mappings */
         while (count > 0) {
             mscclpp_mapping_put(mappings[--count]);
         }
@@ -240,25 +236,24 @@ static mscclpp_status_t exchange_now(mscclpp_coll_task_t *task, bool is_willing,
 
 /*
  * Maps the buffers of an early call. Uses mappings of earlier calls if all ranks know the buffers; otherwise exchanges
- * the buffers now. If blocks differ in size, always exchanges them, because only the receiver knows the places of such
- * blocks. Starts of a persistent request need no exchange even then, because the request has a team of its own, and its
- * blocks keep their places.
+ * the buffers. If blocks differ in size, an exchange is always needed, because only the receiver knows their places.
+ * Only starts of a persistent request need none: the request has a separate team, and its blocks keep their places.
  */
 static mscclpp_status_t exchange_early(mscclpp_coll_task_t *task, bool *mapped_p)
 {
     mscclpp_runner_t *runner = &task->team->runner;
-    const void *in = shared_in(task);
-    void *out = shared_out(task);
+    const void *in = find_shared_in(task);
+    void *out = find_shared_out(task);
     mscclpp_known_buffers_t known_buffers;
     mscclpp_status_t status = MSCCLPP_OK;
     int rank;
 
     if (!task->args->varied || task->args->repeated) {
         status =
-            mscclpp_runner_meet_known(runner, in, out, task->largest, task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY,
-                                      &known_buffers, &task->has_met);
+            mscclpp_runner_meet_known(runner, in, out, task->largest_block,
+                                      task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY, &known_buffers, &task->has_met);
     } else {
-        mscclpp_group_open_fiber(runner->group, task->largest);
+        mscclpp_group_open_fiber(runner->group, task->largest_block);
     }
     if (status != MSCCLPP_OK) {
         return status;
@@ -284,7 +279,7 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
     return task->args->early ? exchange_early(task, mapped_p) : exchange_now(task, true, mapped_p);
 }
 
-/* The mappings are held until the first start takes them. */
+/* The mappings are kept until the first start uses them. */
 mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool is_willing)
 {
     mscclpp_runner_t *runner = &task->team->runner;
@@ -292,7 +287,7 @@ mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool is_
     mscclpp_status_t status = exchange_now(task, is_willing, &is_mapped);
 
     if (status == MSCCLPP_OK && is_mapped) {
-        mscclpp_runner_note_exchange(runner, true, shared_in(task), shared_out(task), task->place);
+        mscclpp_runner_note_exchange(runner, true, find_shared_in(task), find_shared_out(task), task->place);
         mscclpp_runner_keep_mappings(runner, false);
     }
     return status;
@@ -300,15 +295,16 @@ mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool is_
 
 /*
  * Waits only until a deadline, as mscclpp_runner_map_buffers does, because the other ranks may capture no such call.
- * Without the vote, a rank that comes after the deadline would find all sizes and believe that all ranks know them. The
- * arguments are complemented, as no buffers are exchanged: a rank that exchanges buffers then finds other arguments.
+ * The vote is for a rank that comes after the deadline: it finds all sizes, but the other ranks have given up. The
+ * arguments are published as their complement, because no buffers are exchanged: a rank that exchanges buffers in this
+ * call then finds other arguments than its own.
  */
 mscclpp_status_t mscclpp_coll_agree_size_by_deadline(mscclpp_coll_task_t *task)
 {
     mscclpp_group_t *group = &task->team->group;
     const double deadline = mscclpp_now() + mscclpp_group_exchange_patience(group);
     mscclpp_board_buffers_t *own_buffers = mscclpp_group_begin_exchange(group);
-    uint64_t largest = task->largest;
+    uint64_t largest = task->largest_block;
     mscclpp_status_t status;
     bool have_all_met = false, have_all_same = false;
     int rank;
@@ -321,7 +317,7 @@ mscclpp_status_t mscclpp_coll_agree_size_by_deadline(mscclpp_coll_task_t *task)
         for (rank = 0; rank < group->size; ++rank) {
             const uint64_t rank_largest = MSCCLPP_BOARD_LARGEST(mscclpp_group_exchanged_sizes(group, rank));
 
-            largest = rank_largest > largest ? rank_largest : largest;
+            largest = mscclpp_max(largest, rank_largest);
         }
         status = mscclpp_group_end_exchange_by_deadline(group, "vote on sizes", largest, deadline,
                                                         mscclpp_group_all_pass_args(group, ~group->call_args),
@@ -332,7 +328,7 @@ mscclpp_status_t mscclpp_coll_agree_size_by_deadline(mscclpp_coll_task_t *task)
     }
     /* Blocks that are all empty stay a call of unknown size, which has a kernel in any case. */
     if (status == MSCCLPP_OK && have_all_same && largest > 0) {
-        task->largest = largest;
+        task->largest_block = largest;
         task->knows_largest = true;
     }
     return status;
@@ -340,15 +336,15 @@ mscclpp_status_t mscclpp_coll_agree_size_by_deadline(mscclpp_coll_task_t *task)
 
 mscclpp_status_t mscclpp_coll_map_buffers(mscclpp_coll_task_t *task)
 {
-    const bool packs = mscclpp_coll_packs(task);
+    const bool packs = mscclpp_coll_needs_packing(task);
     mscclpp_dev_runs_t places[MSCCLPP_DEV_MAX_RANKS];
 
     memset(places, 0, sizeof(places));
     if (has_places(task)) {
         write_places(task, places);
     }
-    return mscclpp_runner_map_buffers(&task->team->runner, packs ? NULL : shared_in(task),
-                                      packs ? NULL : shared_out(task), task->largest,
+    return mscclpp_runner_map_buffers(&task->team->runner, packs ? NULL : find_shared_in(task),
+                                      packs ? NULL : find_shared_out(task), task->largest_block,
                                       task->args->varied ? places : NULL, !packs, &task->mapped);
 }
 

@@ -1,4 +1,4 @@
-/* Queued calls of collectives other than all-reduce, in streams and graphs, and what requests map for them. */
+/* Queued calls of collectives other than all-reduce, in streams and graphs, and the buffers that they map. */
 #include "mca/common/task/collective.h"
 
 #include "mca/common/base/log.h"
@@ -8,8 +8,9 @@
 #include "mca/common/team/queue.h"
 
 /*
- * Returns true if a call can be queued judging by its arguments. Copies of data in several allocations need the host,
- * and lists of blocks would have to be kept between nodes.
+ * Returns true if the arguments allow a queued call. Two kinds of calls cannot be queued: with data in several
+ * allocations, because its copies need the host; and with lists of blocks between nodes, because nothing keeps the
+ * lists until the kernel runs.
  */
 static bool can_queue(const mscclpp_coll_task_t *task)
 {
@@ -26,7 +27,7 @@ static bool has_unknown_size(const mscclpp_coll_task_t *task)
     return !task->knows_largest;
 }
 
-/* Returns the arguments on which all ranks agree. If each rank knows only its own blocks, the bytes are left out. */
+/* Returns the arguments that are equal on all ranks, without the size if each rank knows only its own blocks. */
 static mscclpp_board_args_t pack_args(const mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
@@ -35,62 +36,64 @@ static mscclpp_board_args_t pack_args(const mscclpp_coll_task_t *task)
                                    args->op);
 }
 
-/* Chooses with the team's scratch or, if `layout` is not NULL, with one of the full size. */
-static mscclpp_status_t choose_with(mscclpp_coll_task_t *task, mscclpp_layout_t *layout)
+/* Fills in the inputs of the choice for a queued call, with the team's scratch. */
+static void describe_queued(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
+{
+    mscclpp_coll_describe_team(task->team, task->args->dtype, input);
+    input->is_early = true;
+    input->is_queued = true;
+    input->may_be_replayed = true;
+    input->is_size_unknown = has_unknown_size(task);
+    input->may_use_engines = false;
+    input->block_limit = task->team->runner.queue_blocks;
+}
+
+/* Chooses the algorithm of a queued call with the team's scratch. */
+static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
 {
     mscclpp_select_input_t input;
 
-    mscclpp_coll_describe_team(task->team, task->args->dtype, &input);
-    input.is_early = true;
-    input.is_queued = true;
-    input.may_be_replayed = true;
-    input.is_size_unknown = has_unknown_size(task);
-    input.may_use_engines = false;
-    input.block_limit = task->team->runner.queue_blocks;
-    if (layout != NULL) {
-        mscclpp_team_describe_grown(task->team, false, layout, &input);
-    }
+    describe_queued(task, &input);
     return mscclpp_coll_choose(task, &input, true);
 }
 
-/* Chooses the algorithm of a queued call. */
-static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
-{
-    return choose_with(task, NULL);
-}
-
 /*
- * Returns true if the call is worth a larger scratch: the team's is too small, or may be, and the call would go through
- * the larger one, and not through mapped buffers. Changes the choice.
+ * Returns true if the call is worth a larger scratch: if the team's scratch is too small, or may be, and the call would
+ * use one of the full size, and not mapped buffers. Changes the choice.
  */
 static bool wants_scratch(mscclpp_coll_task_t *task)
 {
-    const uint64_t bytes = has_unknown_size(task) ? UINT64_MAX : task->largest;
-    mscclpp_layout_t layout;
+    const uint64_t bytes = has_unknown_size(task) ? UINT64_MAX : task->largest_block;
+    mscclpp_select_input_t grown_input;
+    mscclpp_layout_t grown_layout;
 
-    return mscclpp_team_wants_more_queued(task->team, bytes) && choose_with(task, &layout) == MSCCLPP_OK &&
-           task->choice.algo != MSCCLPP_COLL_BY_ZEROCOPY;
+    if (!mscclpp_team_wants_more_queued(task->team, bytes)) {
+        return false;
+    }
+    describe_queued(task, &grown_input);
+    mscclpp_team_describe_grown(task->team, false, &grown_layout, &grown_input);
+    return mscclpp_coll_choose(task, &grown_input, true) == MSCCLPP_OK && task->choice.algo != MSCCLPP_COLL_BY_ZEROCOPY;
 }
 
 /*
  * Grows the scratch if the call is worth that and `may_wait` is set, and then chooses the algorithm. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks, if there is none. Any other error breaks the team.
+ * MSCCLPP_ERR_NOT_SUPPORTED on all ranks if there is no algorithm for the call. Any other error breaks the team.
  */
 static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, bool may_wait)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (may_wait && wants_scratch(task)) {
-        status = mscclpp_team_grow(task->team, task->largest, false);
+        status = mscclpp_team_grow(task->team, task->largest_block, false);
         mscclpp_runner_give_stream(&task->team->runner);
     }
     return status == MSCCLPP_OK ? choose_queued(task) : status;
 }
 
 /*
- * Returns true if the kernel of the call may use the buffers of all ranks. Equal on all ranks. A reduce-scatter in
- * place would need memory of its own, and is left to the scratch. So is a call whose largest block the ranks do not
- * know, because small blocks go by packets.
+ * Returns true if the kernel of the call may use the buffers of all ranks. Equal on all ranks. Two kinds of calls use
+ * the scratch instead: a reduce-scatter in place, which would need more memory, and a call of which the ranks do not
+ * know the size, because its blocks may be small enough for packets.
  */
 static bool may_map(const mscclpp_coll_task_t *task)
 {
@@ -101,7 +104,8 @@ static bool may_map(const mscclpp_coll_task_t *task)
            !needs_memory;
 }
 
-/* Returns true if the hosts may exchange what the kernel needs: the call is captured, and ranks come to such calls. */
+/* Returns true if the hosts may exchange data for the kernel: the call is captured, and no rank has given up waiting.
+ */
 static bool may_exchange(const mscclpp_coll_task_t *task)
 {
     const mscclpp_team_t *team = task->team;
@@ -109,14 +113,14 @@ static bool may_exchange(const mscclpp_coll_task_t *task)
     return task->args->may_wait && team->runner.is_recording && !team->group.gave_up;
 }
 
-/* Returns true if all ranks agree on the size of the largest block first. Equal on all ranks. */
-static bool may_agree_on_size(const mscclpp_coll_task_t *task)
+/* Returns true if all ranks have to agree on the size of the largest block first. Equal on all ranks. */
+static bool must_agree_on_size(const mscclpp_coll_task_t *task)
 {
     return has_unknown_size(task) && may_exchange(task) && task->team->fabric == NULL && task->team->group.size > 1;
 }
 
 /*
- * Makes the call's kernel use the buffers of all ranks, if the algorithm maps them. If they cannot be mapped, all ranks
+ * Maps the buffers of all ranks for the call's kernel, if the algorithm needs that. If they cannot be mapped, all ranks
  * choose another algorithm. An error breaks the team.
  */
 static mscclpp_status_t use_mapped(mscclpp_coll_task_t *task)
@@ -140,7 +144,7 @@ static mscclpp_status_t use_mapped(mscclpp_coll_task_t *task)
     return status;
 }
 
-/* Queues the call without a plan. Frees the stand-ins in the stream's order, also after an error. */
+/* Queues the call without a plan. Frees the stand-ins in the stream's order, even after an error. */
 static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
@@ -152,7 +156,7 @@ static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
     team->last_algorithm = mscclpp_coll_algo_name(task->choice.algo);
     mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes, queued", team->group.oob.label,
                   team->group.collective, (unsigned long long)team->group.call, team->last_algorithm,
-                  (unsigned long long)task->largest);
+                  (unsigned long long)task->largest_block);
     if (status == MSCCLPP_OK) {
         status = mscclpp_coll_launch(task);
     }
@@ -160,13 +164,13 @@ static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
 }
 
 /*
- * Describes the call for an execution plan with the user's own buffers. Whether there is a plan must not depend on what
- * only this rank knows, such as types with holes.
+ * Describes the call for an execution plan, with the user's buffers and without stand-ins. All ranks must find a plan
+ * or none, so facts that differ between ranks, such as types with holes, must not matter here.
  */
 static mscclpp_by_plan_t describe_queued_by_plan(const mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
-    mscclpp_by_plan_t call = mscclpp_coll_by_plan(task);
+    mscclpp_by_plan_t call = mscclpp_coll_describe_for_plan(task);
 
     call.out = args->out;
     call.in = args->in;
@@ -181,10 +185,10 @@ static mscclpp_status_t enqueue_by_plan(mscclpp_coll_task_t *task, mscclpp_by_pl
 {
     mscclpp_status_t status;
 
-    if (!mscclpp_coll_packs(task)) {
+    if (!mscclpp_coll_needs_packing(task)) {
         return mscclpp_by_plan_enqueue(task->team, call, task->stream);
     }
-    task->by_plan = true;
+    task->has_plan = true;
     status = mscclpp_coll_prepare_buffers(task);
     call->in = task->in;
     call->out = task->out;
@@ -199,74 +203,95 @@ bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_arg
     mscclpp_coll_task_t task;
 
     mscclpp_coll_init_task(&task, team, args);
-    task.queued = true;
+    task.is_queued = true;
     return can_queue(&task) && (choose_queued(&task) == MSCCLPP_OK || wants_scratch(&task));
 }
 
 /*
- * Checks the call before announcing it, so that a refusal leaves nothing queued. After the announcement every error
- * breaks the team. So does the failure of an earlier operation.
+ * Checks whether the call can be queued, before the other ranks are told about it, so that a refusal leaves nothing
+ * queued. *is_empty_p says that the call has no data. Fails, too, if an earlier operation of the team has failed.
  */
-mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
-                                            mscclpp_gpu_stream_t *stream)
+static mscclpp_status_t check_call(mscclpp_coll_task_t *task, bool *is_empty_p)
 {
-    mscclpp_coll_task_t task;
-    mscclpp_by_plan_t by_plan;
+    mscclpp_team_t *team = task->team;
     mscclpp_status_t status;
-    bool has_plan;
 
-    mscclpp_coll_init_task(&task, team, args);
-    task.queued = true;
-    task.stream = stream;
-    team->runner.is_recording = team->runner.gpu->is_capturing(stream);
-    task.mapped = args->mapped;
-    task.may_map = args->mapped != NULL || (may_exchange(&task) && may_map(&task));
+    *is_empty_p = task->largest_block == 0 && !has_unknown_size(task);
     if (team->group.broken) {
-        return mscclpp_team_refuse_call(team, args->call);
+        return mscclpp_team_refuse_call(team, task->args->call);
     }
-    if (!can_queue(&task)) {
+    if (!can_queue(task)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     status = mscclpp_team_check_kernels(team);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
-    status = args->may_wait && wants_scratch(&task) ? MSCCLPP_OK : choose_queued(&task);
-    if (status != MSCCLPP_OK || (task.largest == 0 && !has_unknown_size(&task))) {
+    return task->args->may_wait && wants_scratch(task) ? MSCCLPP_OK : choose_queued(task);
+}
+
+/*
+ * Queues a call that was announced. Returns MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, if there is no algorithm
+ * for the call. *is_refused_p is then true. Any other error breaks the team.
+ */
+static mscclpp_status_t enqueue_announced(mscclpp_coll_task_t *task, bool *is_refused_p)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_by_plan_t by_plan = describe_queued_by_plan(task);
+    const bool has_plan = mscclpp_by_plan_can_enqueue(team, &by_plan);
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    *is_refused_p = false;
+    if (must_agree_on_size(task)) {
+        status = mscclpp_coll_agree_size_by_deadline(task);
+        task->may_map = may_exchange(task) && may_map(task);
+    }
+    if (status == MSCCLPP_OK && has_plan) {
+        return enqueue_by_plan(task, &by_plan);
+    }
+    if (status == MSCCLPP_OK) {
+        status = grow_and_choose(task, task->args->may_wait);
+        *is_refused_p = status == MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return status == MSCCLPP_OK ? enqueue(task) : status;
+}
+
+mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
+                                            mscclpp_gpu_stream_t *stream)
+{
+    mscclpp_coll_task_t task;
+    mscclpp_status_t status;
+    bool is_empty, is_refused;
+
+    mscclpp_coll_init_task(&task, team, args);
+    task.is_queued = true;
+    task.stream = stream;
+    team->runner.is_recording = team->runner.gpu->is_capturing(stream);
+    task.mapped = args->mapped;
+    task.may_map = args->mapped != NULL || (may_exchange(&task) && may_map(&task));
+    status = check_call(&task, &is_empty);
+    if (status != MSCCLPP_OK || is_empty) {
         return status;
     }
     team->group.call_args = pack_args(&task);
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     mscclpp_runner_release_mappings(&team->runner, false);
-    by_plan = describe_queued_by_plan(&task);
-    has_plan = mscclpp_by_plan_can_enqueue(team, &by_plan);
-    if (may_agree_on_size(&task)) {
-        status = mscclpp_coll_agree_size_by_deadline(&task);
-        task.may_map = may_exchange(&task) && may_map(&task);
-    }
-    if (status == MSCCLPP_OK && !has_plan) {
-        status = grow_and_choose(&task, args->may_wait);
-        if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
-            return status;
-        }
-    }
-    if (status == MSCCLPP_OK) {
-        status = has_plan ? enqueue_by_plan(&task, &by_plan) : enqueue(&task);
-    }
+    status = enqueue_announced(&task, &is_refused);
     if (task.mapped != args->mapped) {
         mscclpp_mapped_drop(task.mapped); /* the graph keeps it */
     }
-    return status == MSCCLPP_OK
-               ? MSCCLPP_OK
-               : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
+    if (status == MSCCLPP_OK || is_refused) {
+        return status;
+    }
+    return mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
 }
 
-/* Returns true if a kernel would use mapped buffers. Equal on all ranks, so all or none take part in the exchange. */
+/* Returns true if a kernel would use mapped buffers. Equal on all ranks, so all of them or none exchange buffers. */
 static bool wants_mapped_buffers(mscclpp_coll_task_t *task)
 {
     mscclpp_by_plan_t by_plan;
 
-    if (!task->may_map || task->largest == 0 || task->team->group.gave_up || choose_queued(task) != MSCCLPP_OK ||
+    if (!task->may_map || task->largest_block == 0 || task->team->group.gave_up || choose_queued(task) != MSCCLPP_OK ||
         task->choice.algo != MSCCLPP_COLL_BY_ZEROCOPY) {
         return false;
     }
@@ -285,13 +310,9 @@ static mscclpp_status_t grow_for_later(mscclpp_coll_task_t *task)
     }
     task->may_map = false;
     status = grow_and_choose(task, true);
-    return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_OK : status; /* the calls then return it */
+    return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_OK : status; /* the later calls return this error */
 }
 
-/*
- * Maps the buffers, unless the kernel would not use them. Without mapped buffers, grows the scratch if the calls need
- * that.
- */
 mscclpp_status_t mscclpp_collective_map_buffers(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                                 mscclpp_mapped_t **mapped_p)
 {
@@ -300,23 +321,23 @@ mscclpp_status_t mscclpp_collective_map_buffers(mscclpp_team_t *team, const mscc
 
     *mapped_p = NULL;
     mscclpp_coll_init_task(&task, team, args);
-    task.queued = true;
+    task.is_queued = true;
     task.may_map = may_map(&task);
     team->group.call_args = pack_args(&task);
     if (wants_mapped_buffers(&task)) {
         mscclpp_runner_release_mappings(&team->runner, false);
         /*
-         * A rank that packs its data cannot share the packed copy, whose address changes with each call. It only tells
-         * that to the others. For any other rank no stand-ins are made, because wants_mapped_buffers has excluded all
-         * calls that need one. So there is nothing to restore.
+         * A rank that packs its data cannot share the packed copy, because its address changes with each call. It takes
+         * part without buffers. All other ranks make no stand-ins, because wants_mapped_buffers has excluded all calls
+         * that need one. So there is nothing to restore.
          */
-        status = mscclpp_coll_packs(&task) ? MSCCLPP_OK : mscclpp_coll_prepare_buffers(&task);
+        status = mscclpp_coll_needs_packing(&task) ? MSCCLPP_OK : mscclpp_coll_prepare_buffers(&task);
         if (status == MSCCLPP_OK) {
             status = mscclpp_coll_map_buffers(&task);
         }
     }
     *mapped_p = task.mapped;
-    if (status == MSCCLPP_OK && task.mapped == NULL && task.largest != 0) {
+    if (status == MSCCLPP_OK && task.mapped == NULL && task.largest_block != 0) {
         status = grow_for_later(&task);
     }
     return status == MSCCLPP_OK ? MSCCLPP_OK : mscclpp_team_fail(team, status);

@@ -26,11 +26,11 @@ plant coll-direct-end collectives "$coll/direct.h" "$launcher" \
 plant coll-swap-both collectives_in_place mca/common/task/coll_direct.c mca/common/task/coll_direct.c \
     's/team->group.rank < peer \? 0 : 1, 2\)/0, 1)/'
 plant coll-home-early collectives_in_place mca/common/task/coll_direct.c mca/common/task/coll_direct.c \
-    's/direct->to\[0\] = task->out;/direct->to[0] = task->home != NULL ? task->home : task->out;/'
+    's/direct->to\[0\] = task->out;/direct->to[0] = task->final_result != NULL ? task->final_result : task->out;/'
 plant coll-home-others collectives_in_place "$coll/direct.h" "$launcher" \
     '/direct_copy_home\(/,/^}/s/(is_aligned|bytes), thread, threads/\1, (thread + 1) % threads, threads/'
 plant coll-home-unmapped collectives_in_place mca/common/task/coll_buffers.c mca/common/task/coll_buffers.c \
-    's/^        task->out = task->home;//'
+    's/^        task->out = task->final_result;//'
 plant coll-engines-end collectives mca/common/task/coll_engines.c mca/common/task/coll_engines.c \
     's/status = mscclpp_coll_meet\(task, "end of copies"\);//'
 plant coll-engines-unawaited known mca/common/task/coll_engines.c mca/common/task/coll_engines.c \
@@ -140,8 +140,8 @@ plant coll-reduce-one-branch collectives_reduce "$trees" "$launcher" 's/second =
 plant coll-packets-silent collectives "$coll/packets.h" "$launcher" 's/units == 0 \&\& packets->lane == 0/false/'
 plant coll-pair-own pair mca/common/task/coll_blocks.c mca/common/task/coll_blocks.c \
     's/if \(peer != task->rank\)/if (true)/'
-plant coll-pair-brief pair mca/common/task/collective.c mca/common/task/collective.c \
-    's/(largest_block = )task->own_bytes > task->largest \?.*;/\1task->largest;/'
+plant coll-pair-brief pair mca/common/task/coll_launch.c mca/common/task/coll_launch.c \
+    's/(largest_block = )task->own_bytes > task->largest_block \?.*;/\1task->largest;/'
 plant coll-strided-end strided "$coll/direct.h" "$launcher" \
     's/^    mscclpp_dev_barrier\(ctx, args, barriers_before \+ 2\);//'
 plant coll-strided-runs strided "$coll/strided.h" "$launcher" 's/\(segment % run_segments \* size\)/(0 * size)/'

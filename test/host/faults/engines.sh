@@ -13,7 +13,7 @@ plant engine-empty-chunks engines "$engine" "$engine" 's/(return) ended == engin
 plant engine-result-early engines "$engine" "$engine" 's/(peer->returned) < reduced/\1 <= reduced/'
 plant engine-returned-early engines "$engine" "$engine" '/status = query_event\(engine, engine->result_copied/d'
 plant engine-end-early engines "$engine" "$engine" \
-    's/all_returned && smallest_of_peers\(engine, own_returned\) >= .*\) \{/all_returned) {/'
+    's/all_returned && find_min_of_peers\(engine, own_returned\) >= .*\) \{/all_returned) {/'
 plant engine-event-early engines "$engine" "$engine" \
     '/event_record\(engine->operand_copied/s/\[chunk % MSCCLPP_DEV/[(chunk + 1) % MSCCLPP_DEV/'
 plant engine-unsettled unsettled "$engine" "$engine" 's/^ *await_all_streams\(engine\);$//'

@@ -62,9 +62,9 @@ plant apart-closed-at-end apart mca/common/run/launch.c mca/common/run/launch.c 
     's/mscclpp_fiber_relax\(\)/mscclpp_fiber_close()/'
 engines=mca/common/task/coll_engines.c
 plant apart-engines-relaxed apart_engines "$engines" "$engines" \
-    's/mscclpp_group_open_fiber\(&team->group, task->largest\);/&mscclpp_fiber_relax();/'
+    's/mscclpp_group_open_fiber\(&team->group, task->largest_block\);/&mscclpp_fiber_relax();/'
 plant apart-engines-closed apart_engines "$engines" "$engines" \
-    's/mscclpp_group_open_fiber\(&team->group, task->largest\);/mscclpp_fiber_close();/'
+    's/mscclpp_group_open_fiber\(&team->group, task->largest_block\);/mscclpp_fiber_close();/'
 plant early-grant-revoked early mca/common/group/admission.c mca/common/group/admission.c \
     's/!(grant_or_revoke\(admission->pledge, [^)]*\))/(\1, true)/'
 plant room-held-in-line room mca/common/group/meeting.c mca/common/group/meeting.c \
