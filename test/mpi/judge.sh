@@ -38,9 +38,10 @@ begin() {
     wanted "$1"
 }
 
-# launch LIMIT ARGUMENT...: the exit status of the job; 124 after LIMIT seconds.
+# launch LIMIT ARGUMENT...: the exit status of the job; 124 after LIMIT seconds. Sets `took` to the seconds by the clock
+# and to those of processors, in user mode and in the kernel.
 launch() {
-    local limit=$1 asked=()
+    local limit=$1 asked=() TIMEFORMAT='%1R s, of processors %2U + %2S s' status
     shift
     # Imitated nodes that share a GPU have kernels only where they are asked for, under MPS, too.
     if [ "$mps" = 1 ] && [[ " $* " == *" coll_mscclpp_ranks_per_node "* ]] &&
@@ -48,7 +49,13 @@ launch() {
         asked=(--mca coll_mscclpp_shared_gpu kernels)
     fi
     : >"$log"
-    MSCCLPP_TEST_LOG=$log timeout -k 10 "$limit" "${launch[@]}" ${asked[@]+"${asked[@]}"} "$@" >>"$log" 2>&1 </dev/null
+    {
+        time MSCCLPP_TEST_LOG=$log timeout -k 10 "$limit" "${launch[@]}" ${asked[@]+"${asked[@]}"} "$@" \
+            >>"$log" 2>&1 </dev/null
+    } 2>"$scratch/took"
+    status=$?
+    took=$(<"$scratch/took")
+    return $status
 }
 
 # ranks_of [mpirun argument]...: how many they ask for.
@@ -87,7 +94,7 @@ leave_out() {
 
 # run NAME LIMIT [mpirun argument]... PROGRAM [argument]...: must pass.
 run() {
-    local name=$1 limit=$2 start=$SECONDS status
+    local name=$1 limit=$2 status
     shift 2
     leave_out "$name" "$@" && return 0
     begin "$name" || return 0
@@ -96,7 +103,7 @@ run() {
     case $status in
     0)
         passed=$((passed + 1))
-        echo "ok   $name ($((SECONDS - start)) s)"
+        echo "ok   $name ($took)"
         ;;
     77)
         skipped=$((skipped + 1))
@@ -168,7 +175,7 @@ run_by() {
 
 # The job must fail by itself within LIMIT, and print a line that matches; or, if any will do, not die of a signal.
 run_failing() {
-    local name=$1 expression=$2 limit=$3 start=$SECONDS status
+    local name=$1 expression=$2 limit=$3 status
     shift 3
     leave_out "$name" "$@" && return 0
     begin "$name" || return 0
@@ -184,7 +191,7 @@ run_failing() {
         report_failure "$name" "ended by a signal"
     else
         passed=$((passed + 1))
-        echo "ok   $name ($((SECONDS - start)) s)"
+        echo "ok   $name ($took)"
     fi
 }
 
