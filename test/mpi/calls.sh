@@ -91,11 +91,12 @@ cases_engine_requests() {
         [ "$by" != engines ] || served=(--engines)
         run_saying "request:engines:$n" "allgather call [0-9]+: ($by), blocks" 240 -n "$n" "${engines[@]}" \
             --mca coll_mscclpp_verbose 3 "$bindir/test_known" ${served[@]+"${served[@]}"}
-        run_saying "request:hidden:engines:$n" "bcast call [0-9]+: ($by), blocks" 240 -n "$n" "${engines[@]}" \
-            --mca coll_mscclpp_verbose 3 "$bindir/test_hidden" ${all[@]+"${all[@]}"}
-        run "request:engines:every:$n" 240 -n "$n" "${engines[@]}" "$bindir/test_stage"
-        run "request:engines:limited:$n" 240 -n "$n" "${engines[@]}" --mca coll_mscclpp_mapping_cache_size 1 \
-            "$bindir/test_known"
+        ! among "$n" 2 ||
+            run_saying "request:hidden:engines:$n" "bcast call [0-9]+: ($by), blocks" 240 -n "$n" "${engines[@]}" \
+                --mca coll_mscclpp_verbose 3 "$bindir/test_hidden" ${all[@]+"${all[@]}"}
+        ! among "$n" 2 || run "request:engines:every:$n" 240 -n "$n" "${engines[@]}" "$bindir/test_stage"
+        ! among "$n" 3 || run "request:engines:limited:$n" 240 -n "$n" "${engines[@]}" \
+            --mca coll_mscclpp_mapping_cache_size 1 "$bindir/test_known"
     done
     run "request:hidden:engines:threads" 240 -n 2 --mca mpi_yield_when_idle 1 "${engines[@]}" "$bindir/test_hidden" \
         --threads
@@ -108,23 +109,26 @@ cases_engine_requests() {
 # Nonblocking calls by kernels that their callers run, and by some that run by themselves.
 cases_requests() {
     local n by=zerocopy
+    ! few || skip "request and persistent, with all numbers of ranks" \
+        "one or two stand for them with each kind of call; set MSCCLPP_TEST_LONG=1"
     for n in 2 3 4; do
-        run "request:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_request"
-        run "persistent:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_persistent"
-        run "request:threads:$n" 240 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_request" \
-            --threads
+        ! among "$n" '[24]' || run "request:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_request"
+        ! among "$n" '[23]' || run "persistent:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_persistent"
+        ! among "$n" 3 || run "request:threads:$n" 240 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" \
+            "$bindir/test_request" --threads
     done
     for n in 2 3; do
-        run "request:hidden:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_hidden"
+        ! among "$n" 3 || run "request:hidden:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_hidden"
     done
     # By the buffers of all ranks, where these can be mapped: on the twin its own memory.
     local mapped=()
     [ "$MSCCLPP_TEST_DEVICE" != host ] || { mapped=(--mca coll_mscclpp_twin_shared_only 1) && all=(--mapped); }
     for n in 2 3; do
-        run "request:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_request"
-        run "request:hidden:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_hidden" \
-            ${all[@]+"${all[@]}"}
-        run "persistent:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_persistent"
+        ! among "$n" 3 || run "request:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_request"
+        ! among "$n" 2 || run "request:hidden:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" \
+            "$bindir/test_hidden" ${all[@]+"${all[@]}"}
+        ! among "$n" 3 ||
+            run "persistent:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_persistent"
         # On GPUs these blocks are as large as those that copy engines move where they can.
         [ "$MSCCLPP_TEST_DEVICE" = host ] || by=$(engines_for "$n")
         run_saying "request:known:$n" "call [0-9]+: ($by), blocks of up to [0-9]+ bytes" 240 -n "$n" \
@@ -148,12 +152,14 @@ cases_requests() {
     local starts=40
     [ "$MSCCLPP_TEST_DEVICE" = host ] || starts=10
     for n in 2 3; do
-        run "persistent:owned:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage" --starts "$starts"
-        run "persistent:owned:staged:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm stage \
+        ! among "$n" 2 ||
+            run "persistent:owned:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage" --starts "$starts"
+        ! among "$n" 3 || run "persistent:owned:staged:$n" 240 -n "$n" "${forced[@]}" \
+            --mca coll_mscclpp_algorithm stage "$bindir/test_stage" --starts 10
+        ! among "$n" 2 || run "persistent:owned:kinds:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" \
+            --mca coll_mscclpp_algorithm stage "$bindir/test_stage" --starts 3 --kinds
+        ! among "$n" 2 || run "persistent:owned:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" \
             "$bindir/test_stage" --starts 10
-        run "persistent:owned:kinds:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" --mca coll_mscclpp_algorithm stage \
-            "$bindir/test_stage" --starts 3 --kinds
-        run "persistent:owned:mapped:$n" 240 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_stage" --starts 10
     done
     run "persistent:owned:nodes" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
         "$bindir/test_stage" --starts "$starts"
@@ -225,16 +231,19 @@ cases_stages() {
             run "storm:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_storm" $storm 5
         fi
     done
+    ! few || skip "stage, native and their async, layout and silent cases, with all numbers of ranks" \
+        "one or two stand for them with each test; set MSCCLPP_TEST_LONG=1"
     for n in 2 3 4; do
-        run "stage:$n" 240 -n "$n" "${staged[@]}" "$bindir/test_stage"
-        run "native:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage"
-        run "stage_async:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_async"
-        run "stage_async:threads:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_async" --threads
-        run "stage_layout:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_layout"
-        run "native_layout:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_layout"
-        run "native_layout:packets:$n" 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_alltoallw_algorithm packets \
-            "$bindir/test_stage_layout"
-        run "native_silent:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_silent"
+        ! among "$n" '[24]' || run "stage:$n" 240 -n "$n" "${staged[@]}" "$bindir/test_stage"
+        ! among "$n" '[23]' || run "native:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage"
+        ! among "$n" '[24]' || run "stage_async:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_async"
+        ! among "$n" 3 ||
+            run "stage_async:threads:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_async" --threads
+        ! among "$n" '[24]' || run "stage_layout:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_layout"
+        ! among "$n" '[34]' || run "native_layout:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_layout"
+        ! among "$n" 3 || run "native_layout:packets:$n" 120 -n "$n" "${forced[@]}" \
+            --mca coll_mscclpp_alltoallw_algorithm packets "$bindir/test_stage_layout"
+        ! among "$n" '[24]' || run "native_silent:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_silent"
     done
     for n in 1 2 3 4; do
         run "neighbor:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_neighbor"
@@ -295,7 +304,7 @@ numbers_for() {
         return
     }
     case $1 in
-    oneshot) echo 1 3 8 ;;
+    oneshot) echo 1 3 ;;
     scratch) echo 2 8 ;;
     oneshot-ll8 | twophase) echo 2 5 ;;
     twophase-ll128 | stage) echo 1 4 ;;

@@ -11,9 +11,9 @@ cases_nodes() {
         per=${shape#*/}
         nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" --mca coll_mscclpp_transport ucx)
         run "nodes:basic:$shape" 60 -n "$n" "${nodes[@]}" "$bindir/test_basic" served
-        # All counts where there is one shard, where there are two, and where nodes differ.
+        # All counts where there is one shard, and where there are two.
         quick=(quick)
-        [[ $shape != @(2/1|4/2|5/2) && ${MSCCLPP_TEST_LONG:-0} != 1 ]] || quick=()
+        [[ $shape != @(2/1|4/2) && ${MSCCLPP_TEST_LONG:-0} != 1 ]] || quick=()
         ! among "$shape" '@(2/1|3/2|4/1|5/2)' || run "nodes:counts:$shape" 240 -n "$n" "${nodes[@]}" \
             "$bindir/test_counts" ${quick[@]+"${quick[@]}"}
         ! among "$shape" '@(3/1|4/2|5/2)' ||
@@ -53,8 +53,10 @@ cases_nodes() {
     run "nodes:userop" 60 -n 3 "${nodes[@]}" "$bindir/test_userop"
     run "nodes:brief" 60 -n 4 "${nodes[@]}" "$bindir/test_brief"
     # Little room: large messages take many exchanges.
+    quick=()
+    ! few || quick=(quick)
     run "nodes:small" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_exchange_size 256k --mca coll_mscclpp_scratch_size 1m \
-        "$bindir/test_counts"
+        "$bindir/test_counts" ${quick[@]+"${quick[@]}"}
 }
 
 # More ranks than a node may have, which takes most of its time to start and to end. test/host/test_many.c has more.
@@ -101,7 +103,8 @@ cases_nodes_algorithms() {
         node_counts='2 3 4'
         if few; then
             node_counts=4
-            [[ $algorithm != @(nodes_split|nodes_ring|nodes_doubling) ]] || node_counts='2 3'
+            [[ $algorithm != @(nodes_split|nodes_ring|nodes_doubling) ]] || node_counts=3
+            [ "$algorithm" != nodes_split ] || node_counts=2
         fi
         # Over what serves between real nodes, else over shared memory.
         for n in $node_counts; do
@@ -115,7 +118,7 @@ cases_nodes_algorithms() {
             "$bindir/test_bitwise"
     done
     [ "$node_counts" = '2 3 4' ] || skip "nodes:ALGORITHM:N/1, all numbers of nodes" \
-        "one or two stand for them with each algorithm; set MSCCLPP_TEST_LONG=1"
+        "one stands for them with each algorithm; set MSCCLPP_TEST_LONG=1"
     # A ring of more than two nodes; all of them by turns; and types of which a ring takes some only.
     run "nodes:nodes_ring:bitwise:5/1" 120 -n 5 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
         --mca coll_mscclpp_transport network \

@@ -35,6 +35,8 @@ cases_plans() {
     fi
     ! few || skip "plans:NAME and plans:nonblocking:NAME, with all numbers of ranks" \
         "one stands for them with each plan, and all meet plans of each collective; set MSCCLPP_TEST_LONG=1"
+    ! few || skip "plans:nonblocking:NAME, plans:persistent:NAME and plans:mapped:NAME, with all plans" \
+        "every other plan is tried in each of these ways, and some of each collective are; set MSCCLPP_TEST_LONG=1"
     for n in 2 3 4; do
         index=0
         # By their own memory, as nothing that ranks pass can be mapped on the twin, and without it.
@@ -45,7 +47,7 @@ cases_plans() {
             plan=(-n "$n" "${forced[@]}" --mca coll_mscclpp_plans "$folder/$n/$name.json")
             ! among "$n" $((2 + index % 3)) ||
                 run "plans:$name:$n" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned
-            if [ "$n" != 2 ] && among "$n" $((3 + index % 2)); then
+            if [ "$n" != 2 ] && among "$n:$((index % 2))" "$((3 + index / 2 % 2)):0"; then
                 run "plans:nonblocking:$name:$n" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned \
                     any 5000 nonblocking "$name"
             fi
@@ -55,12 +57,12 @@ cases_plans() {
                 run "plans:queued:$name" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned any 5000 \
                     queued "$name"
             fi
-            if [ "$n" = 3 ]; then
+            if [ "$n" = 3 ] && among $((index % 2)) 1; then
                 run "plans:persistent:$name" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned any \
                     1000 persistent "$name"
             fi
             # Each call looks through all mappings of its process, so that a third rank costs much.
-            if [ "$MSCCLPP_TEST_DEVICE" = host ] && [ "$n" = "$mapped" ]; then
+            if [ "$MSCCLPP_TEST_DEVICE" = host ] && [ "$n" = "$mapped" ] && among $((index % 2)) 0; then
                 run "plans:mapped:$name" 240 "${plan[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_plans" \
                     "$(kind_of "$name")" planned any 5000
             fi
@@ -234,16 +236,20 @@ cases_plans_tuned() {
 
 # Plans whose ports lead to other, imitated nodes.
 cases_plans_between() {
-    local folder=$1 name job way
+    local folder=$1 name job way index=0
+    ! few || skip "plans:nodes:after:NAME, and nonblocking and persistent ones, with all plans" \
+        "every other plan is tried in each of these ways; set MSCCLPP_TEST_LONG=1"
     job=(-n 4 "${forced[@]}" "${plan_nodes[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_plans)
     for name in allreduce_hierarchical allreduce_hierarchical_packets alltoall_twostep alltoall_twostep_packets \
         alltoall_port allgather_portpackets; do
         [ "$MSCCLPP_TEST_DEVICE" = host ] || [[ $name != *packets ]] || continue
+        index=$((index + 1))
         run "plans:nodes:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" "$(kind_of "$name")" \
             planned any 5000 blocking "$name"
-        run "plans:nodes:after:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" \
-            "$(kind_of "$name")" planned any 1000 after "$name"
+        ! among $((index % 2)) 0 || run "plans:nodes:after:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" \
+            "$bindir/test_plans" "$(kind_of "$name")" planned any 1000 after "$name"
         for way in nonblocking queued; do
+            among "$way:$((index % 2))" '@(nonblocking:1|queued:*)' || continue
             if [ $way = queued ] && [ $name = alltoall_twostep ] && [ "$MSCCLPP_TEST_DEVICE" = cuda ] &&
                 [ "$gpus" -lt 4 ]; then
                 skip "plans:nodes:$way:$name" "on a GPU that ranks share, queued calls get too few blocks for it"
@@ -252,8 +258,8 @@ cases_plans_between() {
             run "plans:nodes:$way:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" \
                 "$(kind_of "$name")" planned any 1000 "$way" "$name"
         done
-        run "plans:nodes:persistent:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" \
-            "$(kind_of "$name")" planned any 1000 persistent "$name"
+        ! among $((index % 2)) 0 || run "plans:nodes:persistent:$name" 120 "${job[@]}" \
+            "$folder/4/nodes/$name.json" "$bindir/test_plans" "$(kind_of "$name")" planned any 1000 persistent "$name"
     done
     cases_plans_port_packets "$folder" "${job[@]}"
     # Memory that grows, of a message that no proxy's piece holds.
