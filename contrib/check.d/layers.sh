@@ -55,7 +55,10 @@ layer_main() {
     MSCCLPP_TEST_DEVICE=host MSCCLPP_TEST_LANES=$mpi_lanes MSCCLPP_TEST_PART=alone \
         run_script main:mpi "$top/test/mpi/run.sh"
     MSCCLPP_TEST_DEVICE=host run_script main:examples "$top/examples/check" "$top/build/main" cg channels loop
-    only_long "main:host layer, three times the calls" "each part runs, with as many calls as find the planted faults"
+    only_long "main:host layer, all calls" "each part runs, with half of its calls; the planted faults make all"
+    only_long "main:sim, 4,096 nodes and 8 MiB" \
+        "1,024 nodes pass 1 GiB on, and 2 MiB show that one node stands for all"
+    only_long "main:synth, imitated messages of 32 MiB with 8 ranks" "those of 4 MiB, and of 32 MiB with 5, have passed"
     [ "$long" = yes ] || MSCCLPP_TEST_DEVICE=host MSCCLPP_TEST_LONG=1 \
         run_script main:long "$top/test/mpi/run.sh" 'many_comms:10000'
     ! only_long "main:transports, puts of 1 GiB" "puts of up to 64 MiB have passed" ||
@@ -85,8 +88,10 @@ layer_clang() {
         only_long "clang:$program" "gcc's compilations run it" || tests=${tests/$program /}
     done
     if [ "$(tsan_compiler)" = clang ] && [ -n "$(chosen_of tsan)" ]; then
-        only_long "clang:test/host/test_allreduce" "clang's compilation runs it in tsan" ||
-            tests=${tests/test\/host\/test_allreduce /}
+        for program in allreduce collectives; do
+            program=test/host/test_$program
+            only_long "clang:$program" "clang's compilation runs it in tsan" || tests=${tests/$program /}
+        done
     fi
     # Fewer of the random cases: they are the same as in main.
     MSCCLPP_TEST_SLOW=1 run_automake clang env MAKEFLAGS="-j$(at_once)"
@@ -94,16 +99,19 @@ layer_clang() {
 }
 
 layer_asan() {
+    local synth=(bad cache discover imports nccl pictures plans programs) sim=(bad chance dead known networks pictures)
     need_build asan || return
-    only_long "asan:host layer, all calls" "an eighth of the calls of each part; main makes all"
+    only_long "asan:host layer, all calls" "an eighth of the calls of each part; main makes half"
     only_long "asan:matrices of collectives" \
-        "each collective by each algorithm, and a fourth of the other cases; main covers all pairs"
+        "each collective by each algorithm, and an eighth of the other cases; main covers all pairs"
     ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 \
         tests=$(list_units asan) run_automake asan env MAKEFLAGS="-j$(at_once)"
     aside asan-plans run_plans asan
-    run_synth asan bad cache discover imports nccl pictures plans programs trees
-    run_test "asan:sim" "$top/test/sim/run" --tool "$top/build/asan/mscclpp_sim" \
-        bad bounds chance dead networks pictures
+    # What takes the most time searches, or simulates many sizes, and allocates no more than the others.
+    only_long "asan:synth, packed trees" "main runs them, and plans are made of them here" || synth+=(trees)
+    only_long "asan:sim, bounds" "main runs them, and each algorithm's known time is simulated here" || sim+=(bounds)
+    run_synth asan "${synth[@]}"
+    run_test "asan:sim" "$top/test/sim/run" --tool "$top/build/asan/mscclpp_sim" "${sim[@]}"
     joined asan-plans
     ! only_long "asan:plans, 100,000 mutants" "2,000 have passed" || run_plans asan --long
 }
@@ -135,9 +143,9 @@ layer_tsan() {
     need_build tsan || return
     local before=$failed options=()
     only_long "tsan:host layer, all calls" \
-        "a quarter of the calls of each part; main and the planted faults make all"
+        "an eighth of the calls of each part; the planted faults make all"
     only_long "tsan:matrices of collectives" \
-        "each collective by each algorithm, and a fourth of the other cases; main covers all pairs"
+        "each collective by each algorithm, and an eighth of the other cases; main covers all pairs"
     TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 tests=$(list_units tsan) \
         run_automake tsan env MAKEFLAGS="-j$(at_once)" "${wrapper[@]}"
     # Plans of two ranks on the twin.
@@ -148,7 +156,7 @@ layer_tsan() {
         "the programs of the host layer have just passed"; then
         options=(--faults-only)
     fi
-    only_long "tsan:planted:all faults" "each file and each set of runs has one" ||
+    only_long "tsan:planted:all faults" "each set of runs has one" ||
         options+=(--covering)
     run_script tsan:planted env CC="$(tsan_compiler)" "$top/test/host/planted_faults.sh" "${options[@]}"
 }

@@ -4,8 +4,8 @@
 # Usage: planted_faults.sh [--keep] [--faults-only] [--covering] [--edits] [NAME]..., of faults or "unmodified"
 #   --keep         leaves the copies and logs where they are
 #   --faults-only  leaves out the runs of the sources as they are
-#   --covering     of the faults only so many that each file and each set of runs has one: first those that are the
-#                  first of both, then the first of each file and set without one
+#   --covering     of the faults only so many that each set of runs has one: first those that are also the first of
+#                  their file, then the first of each set without one
 #   --edits        compiles nothing; only checks that each fault still finds its line in the sources
 # The faults are in faults/, a file for each subject; faults/runs.sh has what they are looked for with.
 # shellcheck disable=SC2317 # runs are called by name
@@ -66,17 +66,15 @@ selected() {
     [ ${#chosen[@]} -eq 0 ] || [[ " ${chosen[*]} " == *" $1 "* ]]
 }
 
-# choose_both NAME RUNS FILE, choose_either NAME RUNS FILE: choose a fault if its runs and its file have none yet, or
-# one of them.
+# choose_both NAME RUNS FILE, choose_runs NAME RUNS FILE: choose a fault if its runs and its file have none yet, or if
+# its runs have none.
 declare -A covered=() covering_faults=()
 choose_both() {
     [ -n "${covered[runs $2]:-}${covered[file $3]:-}" ] || choose "$@"
 }
 
-choose_either() {
-    if [ -z "${covered[runs $2]:-}" ] || [ -z "${covered[file $3]:-}" ]; then
-        choose "$@"
-    fi
+choose_runs() {
+    [ -n "${covered[runs $2]:-}" ] || choose "$@"
 }
 
 choose() {
@@ -122,7 +120,7 @@ plant_faults() {
 
 choosing=
 if [ "$covering" = yes ]; then
-    for choosing in both either; do
+    for choosing in both runs; do
         plant_faults
     done
     choosing=

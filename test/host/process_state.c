@@ -60,9 +60,14 @@ bool process_state_long(void)
 
 int process_state_calls(int calls)
 {
-    const int part = process_state_tsan() ? 4 : 8;
+    const int part = long_wanted() ? 1 : process_state_sanitized() ? 8 : 2;
 
-    return process_state_sanitized() && !long_wanted() ? (calls + part - 1) / part : calls;
+    return (calls + part - 1) / part;
+}
+
+bool process_state_whole(void)
+{
+    return long_wanted() || !process_state_sanitized();
 }
 
 /* The number of entries of a folder. */

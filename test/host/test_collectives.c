@@ -295,13 +295,13 @@ static void run_rows(int (*rows)[COVERING_DIMS], int count)
 
 /*
  * Under a sanitizer, unless all calls are asked for, keeps of the rows those that are the first of their collective, of
- * their algorithm or shape, and of what serves them, and each fourth of the others. Returns how many it keeps.
+ * their algorithm or shape, and of what serves them, and each eighth of the others. Returns how many it keeps.
  */
 static int thin_out(int (*rows)[COVERING_DIMS], int count)
 {
     int kept = 0, others = 0, i, k;
 
-    if (process_state_calls(4) == 4) {
+    if (process_state_whole()) {
         return count;
     }
     for (i = 0; i < count; ++i) {
@@ -311,7 +311,7 @@ static int thin_out(int (*rows)[COVERING_DIMS], int count)
                                  rows[k][BY_SERVED] != row[BY_SERVED]);
              ++k) {
         }
-        if (k == kept || others++ % 4 == 0) {
+        if (k == kept || others++ % 8 == 0) {
             memmove(rows[kept++], row, sizeof(*rows));
         }
     }
