@@ -178,10 +178,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_copy_units(char *const *to, uint32_t count, ui
 }
 
 /*
- * Copies a block of `bytes` bytes of which one side, or both, begin at no multiple of a unit. All of the `threads`
- * threads call it. Each handles units that are aligned in the target, because stores of parts of units to a peer take
- * several times as long. So a unit here is another one than in mscclpp_dev_coll_copy_units: callers must not rely on
- * which thread copies which bytes.
+ * Copies a block of `bytes` bytes between places of any alignment. Callers use it if one side, or both, begin at no
+ * multiple of a unit. All of the `threads` threads call it. Each handles units that are aligned in the target, because
+ * stores of parts of units to a peer take several times as long. So a unit here is another one than in
+ * mscclpp_dev_coll_copy_units: callers must not rely on which thread copies which bytes.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_copy_shifted(char *to, const char *from, uint64_t bytes, uint64_t thread,
                                                        uint64_t threads)
@@ -192,7 +192,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_copy_shifted(char *to, const char *fro
     uint64_t unit = thread, whole_units;
     int j;
 
-    if (thread == 0) {
+    /* Another thread than the one that copies the first unit. */
+    if (thread == threads - 1) {
         mscclpp_dev_st_unit(to, 0, head, mscclpp_dev_ld_unit(from, 0, head), MSCCLPP_DEV_WHOLE_UNIT);
     }
     to += head;

@@ -72,13 +72,13 @@ MSCCLPP_DEV char *mscclpp_dev_coll_tile(const mscclpp_dev_ctx_t *ctx, const mscc
  */
 MSCCLPP_DEV void mscclpp_dev_coll_copy_tile(const mscclpp_dev_ctx_t *ctx, char *to, const char *from, uint64_t bytes)
 {
-#if !MSCCLPP_DEV_ROWS
-    if (((uintptr_t)to | (uintptr_t)from) % MSCCLPP_DEV_UNIT != 0) {
+    /* By rows, the twin copies any alignment at full speed. */
+    if (((uintptr_t)to | (uintptr_t)from) % MSCCLPP_DEV_UNIT == 0 ||
+        (MSCCLPP_DEV_ROWS && bytes >= MSCCLPP_DEV_DIRECT_ROWS_MIN)) {
+        mscclpp_dev_coll_copy(to, from, bytes, ctx->tid, ctx->nthreads);
+    } else {
         mscclpp_dev_coll_copy_shifted(to, from, bytes, ctx->tid, ctx->nthreads);
-        return;
     }
-#endif
-    mscclpp_dev_coll_copy(to, from, bytes, ctx->tid, ctx->nthreads);
 }
 
 /*

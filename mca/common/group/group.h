@@ -398,8 +398,8 @@ mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_
 
 /*
  * Tells all ranks that the current call has failed on this rank. If a peer caused the failure, that peer tells all
- * ranks itself. This rank then only writes to the board of its node, and only if the group spans several nodes. `loss`
- * describes a peer whose connection was lost, and which only one rank must name; NULL: there are no connections.
+ * ranks itself, and this rank only notes on its node's board that it has been told. `loss` describes a peer whose
+ * connection was lost, and which only one rank must name; NULL: there are no connections.
  */
 void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status, const mscclpp_loss_t *loss);
 

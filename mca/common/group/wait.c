@@ -536,18 +536,20 @@ mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *ev
  * peer, so only the one that names it sends messages (mscclpp_group_name_lost).
  *
  * If a peer caused the failure, it tells all ranks itself, so this rank sends nothing. But between nodes the peer's
- * messages may not reach all ranks: it may have no connection to some of them yet. So this rank still writes to the
- * board of its node.
+ * messages may not reach all ranks: it may have no connection to some of them yet. So this rank notes on the board of
+ * its node that it has been told.
  */
 void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status, const mscclpp_loss_t *loss)
 {
     const int lost = status == MSCCLPP_ERR_PEER ? mscclpp_loss_peer(loss) : -1;
+    mscclpp_board_line_t *line = &group->board[group->rank];
 
-    if (!group->peer_failed || group->spans) {
-        mscclpp_board_store(&group->board[group->rank].failure,
-                            group->call * MSCCLPP_BOARD_FAILURE_BASE + (uint64_t) - (int)status);
+    if (group->peer_failed) {
+        mscclpp_board_store(&line->told, group->call + 1);
+        return;
     }
-    if (!group->peer_failed && (lost < 0 || mscclpp_group_name_lost(group, lost, loss->text))) {
+    mscclpp_board_store(&line->failure, group->call * MSCCLPP_BOARD_FAILURE_BASE + (uint64_t) - (int)status);
+    if (lost < 0 || mscclpp_group_name_lost(group, lost, loss->text)) {
         mscclpp_group_tell_failure(group, status, lost);
     }
 }

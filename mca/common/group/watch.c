@@ -67,8 +67,9 @@ void mscclpp_group_end_watch(mscclpp_group_t *group)
 }
 
 /*
- * Returns the first rank of any node that has failed in call `call` or in an earlier one, numbered in the communicator;
- * -1: none. *failed_call_p is the call in which that rank has failed. It may be a call that this rank has completed.
+ * Returns the first rank of any node whose call `call` or an earlier one has failed, numbered in the communicator; -1:
+ * none. *failed_call_p is the number of that call. This rank may have completed it. Ranks that have failed themselves
+ * come before those that another node has told of its failure, because the former are the cause.
  */
 static int failed_rank(mscclpp_group_t *group, uint64_t call, uint64_t *failed_call_p)
 {
@@ -85,7 +86,18 @@ static int failed_rank(mscclpp_group_t *group, uint64_t call, uint64_t *failed_c
     }
     mscclpp_group_read_notices(group, &failed, &host);
     *failed_call_p = failed.call;
-    return failed.rank >= 0 && failed.call <= call ? failed.rank : -1;
+    if (failed.rank >= 0 && failed.call <= call) {
+        return failed.rank;
+    }
+    for (rank = 0; rank < group->size; ++rank) {
+        const uint64_t told = mscclpp_board_load(&group->board[rank].told);
+
+        *failed_call_p = told - 1;
+        if (rank != group->rank && told != 0 && *failed_call_p <= call) {
+            return group->members[rank];
+        }
+    }
+    return -1;
 }
 
 mscclpp_status_t mscclpp_group_give_signs(mscclpp_group_t *group, uint64_t call, double now)
@@ -98,7 +110,7 @@ mscclpp_status_t mscclpp_group_give_signs(mscclpp_group_t *group, uint64_t call,
     (void)mscclpp_group_watch_next(group, call, &rank);
     rank = failed_rank(group, call, &failed_call);
     if (rank >= 0) {
-        mscclpp_info("%s: rank %d has failed in call %llu", group->oob.label, rank, (unsigned long long)failed_call);
+        mscclpp_info("%s: call %llu of rank %d has failed", group->oob.label, (unsigned long long)failed_call, rank);
         return MSCCLPP_ERR_PEER;
     }
     return MSCCLPP_OK;

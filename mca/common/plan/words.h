@@ -36,8 +36,8 @@ typedef enum {
 typedef struct {
     mscclpp_plan_takes_t src0, srcs;         /* the first source; each other source */
     mscclpp_plan_takes_t dst0, dst1, dsts;   /* the first two targets; each other target */
-    uint32_t src_min, src_max;               /* number of sources; src_max 0: no limit */
-    uint32_t dst_min, dst_max;               /* number of targets; dst_max 0: no limit */
+    uint32_t src_min, src_max;               /* number of sources; src_max is src_min, or 0: no limit */
+    uint32_t dst_min, dst_max;               /* number of targets; dst_max is dst_min, or 0: no limit */
     bool paired;                             /* source i is for target i; false: all sources are for all targets */
     bool on[MSCCLPP_PLAN_CHANNEL_TYPES + 1]; /* by channel type, including "none": such channels can be used */
 } mscclpp_plan_shape_t;

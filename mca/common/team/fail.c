@@ -6,7 +6,7 @@
 /*
  * Breaks the team, in this order. Does nothing if the team is broken already.
  * 1. This rank's own kernels and proxy end, so that they no longer wait for the peers.
- * 2. The peers are told, unless one of them has caused the failure and told all. Each peer then breaks its team, too.
+ * 2. The peers are told, unless one of them has caused the failure and tells all. Each peer then breaks its team, too.
  * The function that failed has logged the cause.
  */
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status)
