@@ -147,8 +147,10 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_DOUBLE(linger_idle, "10", 5, 1, 1e6,
                   "Microseconds without a call after which a lingering kernel leaves. A call that comes within a fifth "
                   "of this time counts as following at once on the one before."),
-    CONFIG_SIZE(linger_max, "16m", 5, 0, 64 * MIB,
-                "Largest all-reduce in bytes that lingering kernels serve, if they have as many blocks as it takes."),
+    CONFIG_SIZE(
+        linger_max, "16m", 5, 0, 64 * MIB,
+        "Largest size in bytes that lingering kernels serve: the message of an all-reduce, or the largest block of "
+        "another collective. Kernels may serve less, if they lack blocks or room for packets."),
     CONFIG_INT(
         linger_blocks, "16", 6, 1, 32,
         "Thread blocks of lingering kernels that serve more than a few KiB, and of the calls that they serve. Puts "
