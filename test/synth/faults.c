@@ -159,9 +159,9 @@ static void stop_flows(void)
         ++failed;
         return;
     }
-    found = synth_by_flow(topology, SYNTH_SCATTER, 0, 6, 2, 7, late, &goes_on);
-    stopped = synth_by_flow(topology, SYNTH_SCATTER, 0, 6, 2, 7, late, &stops);
-    timed_out = synth_by_flow(topology, SYNTH_SCATTER, 0, 6, 2, 7, mscclpp_now() - 1, NULL);
+    found = synth_find_by_flow(topology, SYNTH_SCATTER, 0, 6, 2, 7, late, &goes_on);
+    stopped = synth_find_by_flow(topology, SYNTH_SCATTER, 0, 6, 2, 7, late, &stops);
+    timed_out = synth_find_by_flow(topology, SYNTH_SCATTER, 0, 6, 2, 7, mscclpp_now() - 1, NULL);
     check(found != NULL && stopped == NULL && timed_out == NULL, "a search by flows", "dgx1", "scatter", &fault);
     synth_schedule_free(found);
     synth_schedule_free(stopped);

@@ -27,7 +27,7 @@ typedef struct {
 
 /*
  * Adds a schedule to the front if it passes the replay and has the numbers of steps and chunks that the options ask
- * for. Otherwise frees it. Takes ownership of the schedule, which may be NULL.
+ * for. Otherwise frees it. Takes ownership of the schedule, which may be NULL. `method` must last as long as the front.
  */
 static void offer(composer_t *composer, synth_schedule_t *schedule, const char *method, synth_label_t label)
 {
@@ -55,9 +55,9 @@ static synth_label_t weaker_label(synth_label_t a, synth_label_t b)
 }
 
 /*
- * Joins the schedules of two points, which then run one after the other, and adds the result to the front. Large
- * schedules take long to make and to replay. So the ratio and the number of sends are computed first. The schedule is
- * not made if it has too many sends, or if the front already has one that is as good.
+ * Joins the schedules of two points, which then run one after the other, and offers the result. Large schedules take
+ * long to make and to replay. So the ratio and the number of sends are computed first. The schedule is not made if it
+ * has too many sends, or if the front already has one that is as good.
  *
  * The ratio of an all-reduce, a reduce or a broadcast counts the rounds for each chunk of the whole vector. The ratio
  * of a reduce-scatter or an all-gather counts the rounds for each chunk of one rank's block, so it is divided by the
@@ -80,14 +80,59 @@ static void offer_pair(composer_t *composer, const synth_point_t *first, const s
 }
 
 /*
- * Joins each schedule of the collective `first` with each schedule of `second`. If `second` is all-gather, also adds
- * all-gathers of whole inputs. The two searches together take up to `seconds` seconds. The steps and chunks of the
- * options do not limit them, since these are meant for the joined schedule; offer compares them. If a search fails,
- * returns its error and adds no pair to composer->front. Without steps and chunks in the options, that can only be
- * MSCCLPP_ERR_NO_MEMORY.
+ * Joins each schedule of one front with each schedule of another, and offers the results.
+ *
+ * Pairs whose positions in the two fronts are equal come first, then pairs whose positions are 1 apart, and so on. Both
+ * fronts are sorted by steps, so two schedules of equal positions fit together best, and the pair is likely to be
+ * better than other pairs. offer_pair does not make a schedule that is no better than a known one, so this order saves
+ * work.
  */
-static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t first, synth_collective_t second,
-                                     int root, double seconds, const char *method, char *reason, size_t reason_size)
+static void offer_pairs(composer_t *composer, const synth_front_t *first, const synth_front_t *second,
+                        const char *method)
+{
+    for (int apart = 0; apart < first->count || apart < second->count; ++apart) {
+        for (int i = 0; i < first->count; ++i) {
+            if (i >= apart && i - apart < second->count) {
+                offer_pair(composer, &first->points[i], &second->points[i - apart], method);
+            }
+            if (apart > 0 && i + apart < second->count) {
+                offer_pair(composer, &first->points[i], &second->points[i + apart], method);
+            }
+        }
+    }
+}
+
+/* Offers, for each all-gather of a front, the all-reduce that gathers whole inputs. */
+static void offer_whole_inputs(composer_t *composer, const synth_front_t *gathers)
+{
+    for (int i = 0; i < gathers->count; ++i) {
+        offer(composer, synth_schedule_oneshot(gathers->points[i].schedule), "all-gather of whole inputs",
+              weaker_label(gathers->points[i].label, SYNTH_BEST));
+    }
+}
+
+/* Copies the note of a search, unless it is empty, and whether the search was stopped, to the front of all-reduce. */
+static void note_search(composer_t *composer, const synth_front_t *found)
+{
+    if (found->note[0] != '\0') {
+        memcpy(composer->front->note, found->note, sizeof(found->note));
+    }
+    composer->front->was_stopped = composer->front->was_stopped || found->was_stopped;
+}
+
+/*
+ * Searches for schedules of the collectives `first` and `second`, joins each of the first with each of the second, and
+ * offers the results. If `second` is all-gather, also offers all-gathers of whole inputs. `method` names the joined
+ * schedules in the front, which keeps the pointer.
+ *
+ * Each of the two searches takes up to half of `seconds`. options->steps and ->chunks are for the joined schedule, so
+ * they do not limit the searches. offer checks them.
+ *
+ * If a search fails, returns its error and offers nothing. That is always MSCCLPP_ERR_NO_MEMORY, because the searches
+ * have neither steps nor chunks to refuse. So no text is written to `reason`, which has room for `reason_size` bytes.
+ */
+static mscclpp_status_t search_and_join(composer_t *composer, synth_collective_t first, synth_collective_t second,
+                                        int root, double seconds, const char *method, char *reason, size_t reason_size)
 {
     synth_options_t options = *composer->options;
     synth_front_t first_front, second_front;
@@ -106,30 +151,11 @@ static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t fi
         synth_front_free(&first_front);
         return status;
     }
-    if (first_front.note[0] != '\0' || second_front.note[0] != '\0') {
-        memcpy(composer->front->note, first_front.note[0] != '\0' ? first_front.note : second_front.note,
-               sizeof(first_front.note));
-    }
-    composer->front->was_stopped = composer->front->was_stopped || first_front.was_stopped || second_front.was_stopped;
-    /*
-     * Pairs whose positions in the two fronts are equal come first, then pairs whose positions are 1 apart, and so on.
-     * Both fronts are sorted by steps, so two schedules of equal positions fit together best, and the pair is likely to
-     * be better than other pairs. offer_pair does not make a schedule that is no better than a known one, so this order
-     * saves work.
-     */
-    for (int apart = 0; apart < first_front.count || apart < second_front.count; ++apart) {
-        for (int i = 0; i < first_front.count; ++i) {
-            if (i >= apart && i - apart < second_front.count) {
-                offer_pair(composer, &first_front.points[i], &second_front.points[i - apart], method);
-            }
-            if (apart > 0 && i + apart < second_front.count) {
-                offer_pair(composer, &first_front.points[i], &second_front.points[i + apart], method);
-            }
-        }
-    }
-    for (int j = 0; second == SYNTH_ALLGATHER && j < second_front.count; ++j) {
-        offer(composer, synth_schedule_oneshot(second_front.points[j].schedule), "all-gather of whole inputs",
-              weaker_label(second_front.points[j].label, SYNTH_BEST));
+    note_search(composer, &second_front);
+    note_search(composer, &first_front); /* last, so that its note replaces the other one */
+    offer_pairs(composer, &first_front, &second_front, method);
+    if (second == SYNTH_ALLGATHER) {
+        offer_whole_inputs(composer, &second_front);
     }
     synth_front_free(&first_front);
     synth_front_free(&second_front);
@@ -189,8 +215,7 @@ static void offer_trees(composer_t *composer)
 }
 
 /*
- * Tries the methods one after another, and then compares each point with the bounds. The front is freed if a search
- * fails.
+ * Tries the methods one after another, and then compares each point with the bounds. Frees the front if a search fails.
  */
 mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const synth_options_t *options,
                                       synth_front_t *front, char *reason, size_t reason_size)
@@ -205,11 +230,11 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
     front->min_ratio = bound.ratio;
     front->min_ratio_proof = bound.proof;
     offer(&composer, synth_two_level(topology), "two levels", SYNTH_BEST);
-    status = offer_joined(&composer, SYNTH_REDUCESCATTER, SYNTH_ALLGATHER, 0, options->seconds * SCATTER_PART,
-                          "reduce-scatter and all-gather", reason, reason_size);
+    status = search_and_join(&composer, SYNTH_REDUCESCATTER, SYNTH_ALLGATHER, 0, options->seconds * SCATTER_PART,
+                             "reduce-scatter and all-gather", reason, reason_size);
     if (status == MSCCLPP_OK) {
-        status = offer_joined(&composer, SYNTH_REDUCE, SYNTH_BROADCAST, central_rank(topology),
-                              options->seconds * REDUCE_PART, "reduce and broadcast", reason, reason_size);
+        status = search_and_join(&composer, SYNTH_REDUCE, SYNTH_BROADCAST, central_rank(topology),
+                                 options->seconds * REDUCE_PART, "reduce and broadcast", reason, reason_size);
     }
     if (status == MSCCLPP_OK) {
         offer_trees(&composer);

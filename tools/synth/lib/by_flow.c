@@ -5,7 +5,7 @@
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/flow.h"
 
-enum { MAX_WAYS = 20000 }; /* ways to divide the rounds among the steps; if there are more, none is tried */
+enum { TOO_MANY_WAYS = 20000 }; /* to divide the rounds among the steps; with so many or more, none is tried */
 
 /* The search for a scatter. */
 typedef struct {
@@ -17,16 +17,17 @@ typedef struct {
     const volatile sig_atomic_t *stop;
 } scatter_t;
 
+/* Returns the number of the vertex that stands for a rank before this step. */
 static int vertex_of(const scatter_t *scatter, int rank, int step)
 {
     return step * scatter->topology->ranks + rank;
 }
 
 /*
- * Builds the graph for the current division of rounds and computes its maximum flow. Returns true if all chunks arrive,
- * and false if they do not or memory runs out. The arcs of links come first, then the arcs by which chunks stay at a
- * rank, then the arcs to the sink. The limits of groups are ignored: the replay later refuses a schedule that exceeds
- * them.
+ * Builds the graph for the current division of rounds, in place of an earlier one, and computes its maximum flow.
+ * Returns true if all chunks arrive, and false if they do not or memory runs out. The arcs of links come first, then
+ * the arcs by which chunks stay at a rank, then the arcs to the sink. The limits of groups are ignored: the replay
+ * later refuses a schedule that exceeds them.
  */
 static bool run_flow(scatter_t *scatter)
 {
@@ -64,7 +65,8 @@ static bool run_flow(scatter_t *scatter)
  * Makes the schedule from the flow: traces each chunk back from its receiver to the root, and removes the path that it
  * finds from the flow. As much flow enters a vertex as leaves it, so every chunk finds a path. For a gather, the
  * topology is transposed, so the two ends of each send are exchanged and the steps are reversed. The numbers of the
- * arcs are those of run_flow. Returns NULL if memory runs out, or if there are too many sends.
+ * arcs are those of run_flow. Returns the schedule, which the caller frees, or NULL if memory runs out or there are too
+ * many sends.
  */
 static synth_schedule_t *trace_chunks(scatter_t *scatter, bool is_gather)
 {
@@ -120,8 +122,9 @@ static bool is_over(const scatter_t *scatter)
 
 /*
  * Tries all ways to divide `rounds_left` rounds among the steps from `step` on. Each step gets at least one round, so
- * `rounds_left` must be at least the number of these steps. Returns the first schedule that is found. Returns NULL if
- * there is none, if the time is over, if the caller has asked to stop, or if memory runs out.
+ * `rounds_left` must be at least the number of these steps. Returns the first schedule that it finds, which the caller
+ * frees. Returns NULL if it finds none, if the time is over, if the caller has asked to stop, or if memory runs out.
+ * Leaves the last graph in scatter->flow.
  */
 static synth_schedule_t *try_rounds(scatter_t *scatter, int step, int rounds_left, bool is_gather)
 {
@@ -138,9 +141,24 @@ static synth_schedule_t *try_rounds(scatter_t *scatter, int step, int rounds_lef
     return schedule;
 }
 
+/*
+ * Returns the number of ways to divide the rounds, with one or more for each step: the binomial coefficient (rounds -
+ * 1, steps - 1). There must be at least as many rounds as steps.
+ */
+static double count_ways(int rounds, int steps)
+{
+    double ways = 1;
+
+    for (int i = 1; i < steps; ++i) {
+        ways *= (double)(rounds - i) / i;
+    }
+    return ways;
+}
+
 /* Finds a gather as a scatter on the transposed topology. */
-synth_schedule_t *synth_by_flow(const synth_topology_t *topology, synth_collective_t collective, int root, int chunks,
-                                int steps, int rounds, double deadline, const volatile sig_atomic_t *stop)
+synth_schedule_t *synth_find_by_flow(const synth_topology_t *topology, synth_collective_t collective, int root,
+                                     int chunks, int steps, int rounds, double deadline,
+                                     const volatile sig_atomic_t *stop)
 {
     bool is_gather = collective == SYNTH_GATHER;
     synth_topology_t *transposed = is_gather ? synth_topology_transposed(topology) : NULL;
@@ -152,12 +170,11 @@ synth_schedule_t *synth_by_flow(const synth_topology_t *topology, synth_collecti
                          .deadline = deadline,
                          .stop = stop};
     synth_schedule_t *schedule = NULL;
-    double ways = 1; /* to divide the rounds, at least one for each step: rounds - 1 over steps - 1 */
 
-    for (int i = 1; i < steps; ++i) {
-        ways *= (double)(rounds - i) / i;
+    if (is_gather && transposed == NULL) {
+        return NULL;
     }
-    if (rounds >= steps && ways < MAX_WAYS && scatter.topology != NULL) {
+    if (rounds >= steps && count_ways(rounds, steps) < TOO_MANY_WAYS) {
         schedule = try_rounds(&scatter, 0, rounds, is_gather);
     }
     synth_flow_free(scatter.flow);

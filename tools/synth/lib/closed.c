@@ -62,11 +62,11 @@ static synth_schedule_t *complete_broadcast(const synth_topology_t *topology, co
  */
 static int rank_at(const synth_shape_t *shape, int node, int position)
 {
-    return shape->rank_of[node % shape->nodes * shape->gpus + position];
+    return shape->rank_of[(node % shape->nodes) * shape->gpus + position];
 }
 
 /* Returns the index of a rank in shape->rank_of: node * gpus + position. Every rank has one, so the loop ends. */
-static int index_of(const synth_shape_t *shape, int rank)
+static int find_index_of_rank(const synth_shape_t *shape, int rank)
 {
     int index = 0;
 
@@ -333,7 +333,8 @@ static bool add_broadcast_via(synth_schedule_t *schedule, const synth_shape_t *s
 static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topology, const synth_shape_t *shape,
                                                    int root, int max_chunks)
 {
-    int root_index = index_of(shape, root), node = root_index / shape->gpus, position = root_index % shape->gpus;
+    int root_index = find_index_of_rank(shape, root), node = root_index / shape->gpus,
+        position = root_index % shape->gpus;
     synth_schedule_t *schedule = fits(2, max_chunks, 2 * (topology->ranks - 1))
                                      ? synth_schedule_new(SYNTH_BROADCAST, topology->ranks, root, 2)
                                      : NULL;
@@ -363,7 +364,7 @@ static synth_schedule_t *nodes_broadcast(const synth_topology_t *topology, const
                                          int steps, int per_node, int max_chunks)
 {
     int ranks = topology->ranks, waves = steps - 3, other_nodes = shape->nodes - 1, chunk = 0;
-    int root_index = index_of(shape, root);
+    int root_index = find_index_of_rank(shape, root);
     int64_t chunks = (int64_t)per_node * shape->gpus * (waves * other_nodes + 1);
     bool ok = steps >= 3 && fits(chunks, max_chunks, chunks * (ranks - 1));
     synth_schedule_t *schedule = ok ? synth_schedule_new(SYNTH_BROADCAST, ranks, root, (int)chunks) : NULL;

@@ -1,4 +1,7 @@
-/* Methods that find schedules in polynomial time. Each returns NULL if it finds none, or if memory runs out. */
+/*
+ * Methods that find schedules in polynomial time. Each returns a schedule, which the caller frees with
+ * synth_schedule_free, or NULL if it finds none or memory runs out.
+ */
 #ifndef TOOLS_SYNTH_LIB_DIRECT_H
 #define TOOLS_SYNTH_LIB_DIRECT_H
 
@@ -17,13 +20,17 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
                                int rounds);
 
 /*
- * Finds a gather or scatter of `steps` steps and `rounds` rounds. It computes one flow for each way to divide the
- * rounds among the steps. It finds a schedule if there is one, provided that there are no groups and not too many such
- * ways. It ignores the limits of groups, so the caller has to replay the schedule. It gives up after the deadline (by
+ * Finds a gather or scatter of `steps` steps, at most SYNTH_MAX_STEPS, and `rounds` rounds. Computes one flow for each
+ * way to divide the rounds among the steps. Returns the schedule, which the caller frees with synth_schedule_free, or
+ * NULL if it finds none, gives up, or has no memory.
+ *
+ * Without groups of links, and with fewer than TOO_MANY_WAYS such ways (by_flow.c), it finds a schedule if there is
+ * one. With groups it ignores their limits, so the caller must replay the schedule. It gives up after the deadline (by
  * mscclpp_now), or soon after *stop becomes true; `stop` may be NULL.
  */
-synth_schedule_t *synth_by_flow(const synth_topology_t *topology, synth_collective_t collective, int root, int chunks,
-                                int steps, int rounds, double deadline, const volatile sig_atomic_t *stop);
+synth_schedule_t *synth_find_by_flow(const synth_topology_t *topology, synth_collective_t collective, int root,
+                                     int chunks, int steps, int rounds, double deadline,
+                                     const volatile sig_atomic_t *stop);
 
 /*
  * Makes an all-reduce in three steps: a reduce-scatter within two full meshes, an exchange between them, and an

@@ -405,8 +405,8 @@ static void search_steps(search_t *search, int steps, synth_rational_t bound)
     free(tries);
 }
 
-/* Adds schedules of a gather or scatter by flows, for 1, 2, ... chunks, until one meets the bound or the options allow
- * no more. For each number of chunks, it adds the first that is found, which has the fewest rounds. */
+/* Adds schedules of a gather or scatter by flows, for 1, 2, ... chunks, until one meets the bound, the options allow no
+ * more, or the time is over. For each number of chunks, adds the first that it finds, which has the fewest rounds. */
 static void try_flows(search_t *search, int steps, synth_rational_t bound)
 {
     int max_chunks = search->options->chunks != 0 ? search->options->chunks : search->options->max_chunks;
@@ -424,8 +424,8 @@ static void try_flows(search_t *search, int steps, synth_rational_t bound)
             if (find_best_ratio(search, steps, &best) && synth_compare(synth_fraction(rounds, chunks), best) >= 0) {
                 break;
             }
-            schedule = synth_by_flow(search->topology, search->dual, search->options->root, chunks, steps, (int)rounds,
-                                     search->deadline, search->options->stop);
+            schedule = synth_find_by_flow(search->topology, search->dual, search->options->root, chunks, steps,
+                                          (int)rounds, search->deadline, search->options->stop);
             if (schedule != NULL) {
                 offer(search, schedule, "flow", SYNTH_BEST);
                 break;
