@@ -294,10 +294,12 @@ mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool is_
 }
 
 /*
- * Waits only until a deadline, as mscclpp_runner_map_buffers does, because the other ranks may capture no such call.
- * The vote is for a rank that comes after the deadline: it finds all sizes, but the other ranks have given up. The
- * arguments are published as their complement, because no buffers are exchanged: a rank that exchanges buffers in this
- * call then finds other arguments than its own.
+ * Waits only until a deadline, as mscclpp_runner_map_buffers does, because the other ranks may not come: they may have
+ * captured another call, or none. A rank that comes after the deadline finds all sizes, although the others have given
+ * up. The vote tells it so.
+ *
+ * This exchange carries no buffers. Ranks publish the complement of their arguments, so that a rank that expects
+ * buffers sees a mismatch.
  */
 mscclpp_status_t mscclpp_coll_agree_size_by_deadline(mscclpp_coll_task_t *task)
 {
@@ -306,14 +308,14 @@ mscclpp_status_t mscclpp_coll_agree_size_by_deadline(mscclpp_coll_task_t *task)
     mscclpp_board_buffers_t *own_buffers = mscclpp_group_begin_exchange(group);
     uint64_t largest = task->largest_block;
     mscclpp_status_t status;
-    bool have_all_met = false, have_all_same = false;
+    bool all_met = false, all_pass_same = false;
     int rank;
 
     own_buffers->call_args = ~group->call_args;
-    own_buffers->exportable = 0;
+    own_buffers->exportable = 0; /* no buffers are exchanged */
     mscclpp_group_write_sizes(group, MSCCLPP_BOARD_SIZES(task->args->largest_block, MSCCLPP_BOARD_NO_RUNS));
-    status = mscclpp_group_meet_exchange_by_deadline(group, "exchange of sizes", largest, deadline, &have_all_met);
-    if (status == MSCCLPP_OK && have_all_met) {
+    status = mscclpp_group_meet_exchange_by_deadline(group, "exchange of sizes", largest, deadline, &all_met);
+    if (status == MSCCLPP_OK && all_met) {
         for (rank = 0; rank < group->size; ++rank) {
             const uint64_t rank_largest = MSCCLPP_BOARD_LARGEST(mscclpp_group_exchanged_sizes(group, rank));
 
@@ -321,13 +323,13 @@ mscclpp_status_t mscclpp_coll_agree_size_by_deadline(mscclpp_coll_task_t *task)
         }
         status = mscclpp_group_end_exchange_by_deadline(group, "vote on sizes", largest, deadline,
                                                         mscclpp_group_all_pass_args(group, ~group->call_args),
-                                                        &have_all_same);
+                                                        &all_pass_same);
     }
     if (group->gave_up) {
         mscclpp_runner_report_gave_up(&task->team->runner);
     }
-    /* Blocks that are all empty stay a call of unknown size, which has a kernel in any case. */
-    if (status == MSCCLPP_OK && have_all_same && largest > 0) {
+    /* If all blocks are empty, the size counts as unknown, because a call of unknown size always has a kernel. */
+    if (status == MSCCLPP_OK && all_pass_same && largest > 0) {
         task->largest_block = largest;
         task->knows_largest = true;
     }

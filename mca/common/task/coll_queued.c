@@ -48,7 +48,10 @@ static void describe_queued(const mscclpp_coll_task_t *task, mscclpp_select_inpu
     input->block_limit = task->team->runner.queue_blocks;
 }
 
-/* Chooses the algorithm of a queued call with the team's scratch. */
+/*
+ * Sets task->choice to the algorithm of a queued call with the team's scratch. Returns MSCCLPP_ERR_NOT_SUPPORTED if
+ * there is none.
+ */
 static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
 {
     mscclpp_select_input_t input;
@@ -59,7 +62,7 @@ static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
 
 /*
  * Returns true if the call is worth a larger scratch: if the team's scratch is too small, or may be, and the call would
- * use one of the full size, and not mapped buffers. Changes the choice.
+ * use one of the full size, and not mapped buffers. Changes task->choice.
  */
 static bool wants_scratch(mscclpp_coll_task_t *task)
 {
@@ -76,8 +79,9 @@ static bool wants_scratch(mscclpp_coll_task_t *task)
 }
 
 /*
- * Grows the scratch if the call is worth that and `may_wait` is set, and then chooses the algorithm. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED on all ranks if there is no algorithm for the call. Any other error breaks the team.
+ * Grows the scratch if the call is worth that and `may_wait` is set, and then sets task->choice. May wait for the other
+ * ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks if there is no algorithm for the call. Any other error breaks
+ * the team.
  */
 static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, bool may_wait)
 {
@@ -120,8 +124,9 @@ static bool must_agree_on_size(const mscclpp_coll_task_t *task)
 }
 
 /*
- * Maps the buffers of all ranks for the call's kernel, if the algorithm needs that. If they cannot be mapped, all ranks
- * choose another algorithm. An error breaks the team.
+ * Maps the buffers of all ranks for the call's kernel, if the algorithm needs that. May wait for the other ranks. If
+ * the buffers cannot be mapped, all ranks choose another algorithm. An error breaks the team. The caller drops
+ * task->mapped.
  */
 static mscclpp_status_t use_mapped(mscclpp_coll_task_t *task)
 {
@@ -209,7 +214,8 @@ bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_arg
 
 /*
  * Checks whether the call can be queued, before the other ranks are told about it, so that a refusal leaves nothing
- * queued. *is_empty_p says that the call has no data. Fails, too, if an earlier operation of the team has failed.
+ * queued. Changes task->choice. *is_empty_p says that the call has no data. Fails, too, if an earlier operation of the
+ * team has failed.
  */
 static mscclpp_status_t check_call(mscclpp_coll_task_t *task, bool *is_empty_p)
 {
@@ -286,20 +292,33 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
     return mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
 }
 
-/* Returns true if a kernel would use mapped buffers. Equal on all ranks, so all of them or none exchange buffers. */
-static bool wants_mapped_buffers(mscclpp_coll_task_t *task)
+/* Returns true if the kernel that was chosen uses mapped buffers, and no plan serves the call in its place. */
+static bool uses_mapped_buffers(const mscclpp_coll_task_t *task)
 {
-    mscclpp_by_plan_t by_plan;
+    const mscclpp_by_plan_t by_plan = describe_queued_by_plan(task);
 
-    if (!task->may_map || task->largest_block == 0 || task->team->group.gave_up || choose_queued(task) != MSCCLPP_OK ||
-        task->choice.algo != MSCCLPP_COLL_BY_ZEROCOPY) {
-        return false;
-    }
-    by_plan = describe_queued_by_plan(task);
-    return !mscclpp_by_plan_can_enqueue(task->team, &by_plan);
+    return task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY && !mscclpp_by_plan_can_enqueue(task->team, &by_plan);
 }
 
-/* Grows the scratch for later calls that use no mapped buffers, unless a plan serves them. */
+/*
+ * Returns true if a kernel would use mapped buffers. Equal on all ranks, so all of them or none exchange buffers.
+ * Changes task->choice.
+ */
+static bool wants_mapped_buffers(mscclpp_coll_task_t *task)
+{
+    mscclpp_status_t status;
+
+    if (!task->may_map || task->largest_block == 0 || task->team->group.gave_up) {
+        return false;
+    }
+    status = choose_queued(task);
+    return status == MSCCLPP_OK && uses_mapped_buffers(task);
+}
+
+/*
+ * Grows the scratch for later calls that use no mapped buffers, unless a plan serves them. Waits for the other ranks.
+ * Changes task->may_map and task->choice.
+ */
 static mscclpp_status_t grow_for_later(mscclpp_coll_task_t *task)
 {
     const mscclpp_by_plan_t by_plan = describe_queued_by_plan(task);

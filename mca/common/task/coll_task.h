@@ -163,9 +163,9 @@ mscclpp_dev_block_t mscclpp_coll_find_part(uint64_t bytes, int index, int count)
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
 
 /*
- * Sets `largest_block` and `knows_largest` of a call that all ranks capture. Sets them on no rank if the ranks capture
- * different calls, or if a rank does not come within some seconds, which sets group->gave_up. The status is an error
- * only if a rank has failed.
+ * Sets `largest_block` and `knows_largest` of a call that all ranks capture. Waits for the other ranks. Sets the fields
+ * on no rank if the ranks capture different calls, if all blocks are empty, or if a rank does not come within
+ * mscclpp_group_exchange_patience; group->gave_up is then true. The status is an error only if a rank has failed.
  */
 mscclpp_status_t mscclpp_coll_agree_size_by_deadline(mscclpp_coll_task_t *task);
 

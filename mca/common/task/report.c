@@ -23,10 +23,7 @@ static bool logs_for_all(const mscclpp_team_t *team)
     return team->group.rank == 0 && team->group.members[0] == 0 && !team->group.probing;
 }
 
-/*
- * Only one rank of a communicator warns, and not during a trial at set-up. `warned` is shared by all threads, so one of
- * them sets it by an exchange.
- */
+/* `warned` is shared by all threads, so that exactly one of them sets it by an exchange and warns. */
 void mscclpp_report_choice(const mscclpp_team_t *team, uint64_t call, const char *served_by)
 {
     static bool warned[64]; /* by number of the algorithm; more than there are */
@@ -40,7 +37,6 @@ void mscclpp_report_choice(const mscclpp_team_t *team, uint64_t call, const char
     }
 }
 
-/* Logs nothing during a trial at set-up. */
 void mscclpp_report_costs(mscclpp_team_t *team, const mscclpp_select_input_t *input, const mscclpp_choice_t *choice)
 {
     uint64_t *logged = &team->logged_costs[MSCCLPP_COLL_LAST];
@@ -53,14 +49,13 @@ void mscclpp_report_costs(mscclpp_team_t *team, const mscclpp_select_input_t *in
     }
 }
 
-/* Logs nothing for an algorithm within a node, or if there is no other algorithm to compare with. */
 void mscclpp_report_coll_costs(mscclpp_team_t *team, mscclpp_coll_t coll, uint64_t bytes,
                                const mscclpp_select_input_t *input, const mscclpp_coll_choice_t *choice)
 {
     uint64_t *logged = &team->logged_costs[coll];
     char text[COST_TEXT];
 
-    if (choice->algo >= MSCCLPP_COLL_BY_NODES && (*logged & size_class_of(bytes)) == 0 && team->group.oob.rank == 0) {
+    if (choice->algo >= MSCCLPP_COLL_BY_NODES && (*logged & size_class_of(bytes)) == 0 && logs_for_all(team)) {
         *logged |= size_class_of(bytes);
         if (mscclpp_coll_explain(input, coll, bytes, choice, text, sizeof(text))) {
             mscclpp_info("%s: %s", team->group.oob.label, text);
