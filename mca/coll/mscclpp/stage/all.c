@@ -35,19 +35,21 @@ static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_
                                     rdtype);
 }
 
-/* Describes MPI_Allgatherv, in the same way as MPI_Allgather. */
+/* Describes MPI_Allgatherv. In place, this rank's block is read from the receive buffer, with rcounts and displs. */
 static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                 struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                                 mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
                                 struct ompi_communicator_t *comm)
 {
+    const int ranks = mca_coll_mscclpp_peer_count(comm);
+
     if (set_buffers(call, sbuf, rbuf)) {
-        mca_coll_mscclpp_stage_vector(&call->recv.read, mca_coll_mscclpp_peer_count(comm), rcounts, displs, rdtype);
+        mca_coll_mscclpp_stage_counted_blocks(&call->recv.read, ranks, rcounts, displs, rdtype);
         mca_coll_mscclpp_stage_select_block(&call->recv.read, ompi_comm_rank(comm));
     } else {
         mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
     }
-    mca_coll_mscclpp_stage_vector(&call->recv.write, mca_coll_mscclpp_peer_count(comm), rcounts, displs, rdtype);
+    mca_coll_mscclpp_stage_counted_blocks(&call->recv.write, ranks, rcounts, displs, rdtype);
 }
 
 /* Describes MPI_Alltoall. In place, the blocks for all ranks are read from the receive buffer. */
@@ -65,32 +67,41 @@ static void describe_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_c
     mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * ranks, rdtype);
 }
 
-/* Describes MPI_Alltoallv, in the same way as MPI_Alltoall. */
+/*
+ * Describes MPI_Alltoallv. In place, this rank's blocks are read from the receive buffer, with rcounts and rdispls.
+ */
 static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *sdtype, void *rbuf,
                                mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
                                struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
+    const int ranks = mca_coll_mscclpp_peer_count(comm);
+
     if (set_buffers(call, sbuf, rbuf)) {
-        mca_coll_mscclpp_stage_vector(&call->recv.read, mca_coll_mscclpp_peer_count(comm), rcounts, rdispls, rdtype);
+        mca_coll_mscclpp_stage_counted_blocks(&call->recv.read, ranks, rcounts, rdispls, rdtype);
     } else {
-        mca_coll_mscclpp_stage_vector(&call->send.read, mca_coll_mscclpp_peer_count(comm), scounts, sdispls, sdtype);
+        mca_coll_mscclpp_stage_counted_blocks(&call->send.read, ranks, scounts, sdispls, sdtype);
     }
-    mca_coll_mscclpp_stage_vector(&call->recv.write, mca_coll_mscclpp_peer_count(comm), rcounts, rdispls, rdtype);
+    mca_coll_mscclpp_stage_counted_blocks(&call->recv.write, ranks, rcounts, rdispls, rdtype);
 }
 
-/* Describes MPI_Alltoallw, in the same way as MPI_Alltoall. Each block has its own type. */
+/*
+ * Describes MPI_Alltoallw. Each block has its own type. In place, this rank's blocks are read from the receive buffer,
+ * with rcounts, rdispls and rdtypes.
+ */
 static void describe_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *const *sdtypes, void *rbuf,
                                mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
                                struct ompi_datatype_t *const *rdtypes, struct ompi_communicator_t *comm)
 {
+    const int ranks = mca_coll_mscclpp_peer_count(comm);
+
     if (set_buffers(call, sbuf, rbuf)) {
-        mca_coll_mscclpp_stage_types(&call->recv.read, mca_coll_mscclpp_peer_count(comm), rcounts, rdispls, rdtypes);
+        mca_coll_mscclpp_stage_types(&call->recv.read, ranks, rcounts, rdispls, rdtypes);
     } else {
-        mca_coll_mscclpp_stage_types(&call->send.read, mca_coll_mscclpp_peer_count(comm), scounts, sdispls, sdtypes);
+        mca_coll_mscclpp_stage_types(&call->send.read, ranks, scounts, sdispls, sdtypes);
     }
-    mca_coll_mscclpp_stage_types(&call->recv.write, mca_coll_mscclpp_peer_count(comm), rcounts, rdispls, rdtypes);
+    mca_coll_mscclpp_stage_types(&call->recv.write, ranks, rcounts, rdispls, rdtypes);
 }
 
 /* Describes a reduction to which this rank contributes `in_count` elements, and receives `out_count` elements. */

@@ -523,20 +523,21 @@ bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argume
     return is_found;
 }
 
-/* Returns the bytes that all pieces of a list have together. */
+/* Returns the sum of the sizes of all pieces in a list. */
 static size_t sum_bytes(const mca_coll_mscclpp_stage_pieces_t *list)
 {
     size_t bytes = 0;
 
     for (size_t index = 0; index < list->used; ++index) {
-        bytes += list->pieces[index].length * list->pieces[index].count * list->pieces[index].repeats;
+        const mca_coll_mscclpp_stage_piece_t *piece = &list->pieces[index];
+
+        bytes += piece->length * piece->count * piece->repeats;
     }
     return bytes;
 }
 
-/* Widens the plan's bounds, if it `has_bounds`, to include a layout. Returns true if it has bounds afterwards. */
-static bool widen_bounds(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_stage_layout_t *layout,
-                         bool has_bounds)
+/* Widens the plan's bounds to include a layout. */
+static void widen_bounds(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_stage_layout_t *layout)
 {
     block_t block;
 
@@ -545,12 +546,10 @@ static bool widen_bounds(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_msc
             mca_coll_mscclpp_stage_piece_t span = block_span(&block);
             ptrdiff_t high = span.offset + (ptrdiff_t)span.length;
 
-            plan->low = has_bounds && plan->low < span.offset ? plan->low : span.offset;
-            plan->high = has_bounds && plan->high > high ? plan->high : high;
-            has_bounds = true;
+            plan->low = span.offset < plan->low ? span.offset : plan->low;
+            plan->high = high > plan->high ? high : plan->high;
         }
     }
-    return has_bounds;
 }
 
 int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
@@ -566,7 +565,10 @@ int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
     builder.allocation_bytes = 0;
     builder.element.type = NULL;
     pieces_init(&builder.element.list);
-    widen_bounds(plan, &argument->write, widen_bounds(plan, &argument->read, false));
+    plan->low = PTRDIFF_MAX;
+    plan->high = PTRDIFF_MIN;
+    widen_bounds(plan, &argument->read);
+    widen_bounds(plan, &argument->write);
 
     /* Holes may be read with the data, but only bytes that the collective writes may be copied back. */
     rc = add_blocks(&plan->in, &builder, &argument->read, true);

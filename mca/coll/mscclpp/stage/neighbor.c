@@ -101,7 +101,7 @@ static void describe_neighbor_allgatherv(call_t *call, const void *sbuf, mca_col
     degrees_t degrees = set_buffers(call, sbuf, rbuf, comm);
 
     mca_coll_mscclpp_stage_elements(&call->send.read, degrees.out > 0 ? (size_t)scount : 0, sdtype);
-    mca_coll_mscclpp_stage_vector(&call->recv.write, degrees.in, rcounts, displs, rdtype);
+    mca_coll_mscclpp_stage_counted_blocks(&call->recv.write, degrees.in, rcounts, displs, rdtype);
     keep_absent_blocks(call, degrees);
 }
 
@@ -125,8 +125,8 @@ static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll
 {
     degrees_t degrees = set_buffers(call, sbuf, rbuf, comm);
 
-    mca_coll_mscclpp_stage_vector(&call->send.read, degrees.out, scounts, sdispls, sdtype);
-    mca_coll_mscclpp_stage_vector(&call->recv.write, degrees.in, rcounts, rdispls, rdtype);
+    mca_coll_mscclpp_stage_counted_blocks(&call->send.read, degrees.out, scounts, sdispls, sdtype);
+    mca_coll_mscclpp_stage_counted_blocks(&call->recv.write, degrees.in, rcounts, rdispls, rdtype);
     keep_absent_blocks(call, degrees);
 }
 

@@ -9,7 +9,7 @@
 #include "mca/coll/mscclpp/ompi/module.h"
 #include "mca/common/base/log.h"
 
-/* Number of block sizes: one more than log2 of the largest divided by the smallest. */
+/* Number of block sizes: 1 + log2(largest / smallest). */
 #define CLASSES 15
 
 _Static_assert(MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << (CLASSES - 1) == MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX,
@@ -40,9 +40,6 @@ static int class_of(size_t size)
 }
 
 /*
- * Frees the blocks that were given back and that the pool does not keep. Called at the end of a blocking call,
- * before a block is taken, and when the component is closed.
- *
  * Freeing pinned memory may wait for every running kernel. A staged operation may end within a progress loop that
  * itself waits for one of this component's kernels, so memory must not be freed there.
  */
@@ -119,8 +116,8 @@ void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
         }
         pthread_mutex_unlock(&pool_lock);
     }
-    if (block != NULL) { /* the pool does not keep it, and it must not be freed here: see stage_pool_trim */
-        unused_block_t *unused = block;
+    if (block != NULL) {
+        unused_block_t *unused = block; /* not kept, but must not be freed here: see mca_coll_mscclpp_stage_pool_trim */
 
         pthread_mutex_lock(&pool_lock);
         unused->next = pool_excess;
@@ -129,7 +126,7 @@ void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
     }
 }
 
-/* Frees all blocks. No call may use the pool any more. */
+/* Called only when no call uses the pool any more, so that no block is given back later. */
 void mca_coll_mscclpp_stage_pool_drain(void)
 {
     mca_coll_mscclpp_stage_pool_trim();

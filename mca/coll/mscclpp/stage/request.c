@@ -7,8 +7,8 @@
 #include "mca/common/base/log.h"
 
 /*
- * After this many polls, advance_request waits for the copy back. All calls share a device's staging stream, so copies
- * of other threads could prevent polls from ever finding the stream idle.
+ * After this many tests, advance_request waits for the copy back. All calls share a device's staging stream, so copies
+ * of other threads could prevent tests from ever finding the stream idle.
  */
 #define POLLS_MAX 1000
 
@@ -44,8 +44,11 @@ static void submit(mca_coll_mscclpp_stage_request_t *request)
     }
 }
 
-/* Ends a complete inner request: makes a persistent one inactive, and frees any other. Returns its MPI error code. */
-static int finish_inner(mca_coll_mscclpp_stage_request_t *request)
+/*
+ * Retires an inner request that has completed: makes a persistent one inactive, and frees any other. Returns the MPI
+ * error code of the inner operation.
+ */
+static int retire_inner(mca_coll_mscclpp_stage_request_t *request)
 {
     int error = request->inner->req_status.MPI_ERROR;
 
@@ -59,13 +62,15 @@ static int finish_inner(mca_coll_mscclpp_stage_request_t *request)
 }
 
 /*
- * Makes progress on one request. When the inner request has ended, starts the copy back. Then, and in later calls,
- * checks whether the copy has ended. Returns true when the operation has ended, with its result, an MPI error code, in
- * *error_p. No copy is in progress then, even after an error.
+ * Takes the next step of one request. Starts the copy back once the inner request has ended, and then tests whether the
+ * copy has ended. After POLLS_MAX tests it waits for the copy, so it may block.
+ *
+ * Returns true if the operation has ended, with its result, an MPI error code, in *error_p. No copy is in progress
+ * then, even after an error.
  */
 static bool advance_request(mca_coll_mscclpp_stage_request_t *request, int *error_p)
 {
-    bool has_ended = false;
+    bool have_ended = false;
     int error;
 
     if (!request->is_copying) {
@@ -73,7 +78,7 @@ static bool advance_request(mca_coll_mscclpp_stage_request_t *request, int *erro
             return false;
         }
         opal_atomic_rmb(); /* the result was written before the request became complete */
-        error = finish_inner(request);
+        error = retire_inner(request);
         if (OMPI_SUCCESS == error) {
             error = mca_coll_mscclpp_stage_copy_out(&request->stage);
         }
@@ -83,8 +88,8 @@ static bool advance_request(mca_coll_mscclpp_stage_request_t *request, int *erro
         }
         request->is_copying = true;
     }
-    *error_p = mca_coll_mscclpp_stage_end_copy_out(&request->stage, ++request->polls > POLLS_MAX, &has_ended);
-    return has_ended || OMPI_SUCCESS != *error_p;
+    *error_p = mca_coll_mscclpp_stage_end_copy_out(&request->stage, ++request->polls > POLLS_MAX, &have_ended);
+    return have_ended || OMPI_SUCCESS != *error_p;
 }
 
 /*
@@ -101,8 +106,9 @@ static void complete_request(mca_coll_mscclpp_stage_request_t *request, int erro
 }
 
 /*
- * Makes progress on all requests, as a callback of opal_progress. Returns the number of operations that have ended.
- * Does nothing if it is called from within itself or by a second thread.
+ * Takes the next step of all requests, as a callback of opal_progress. Completes those whose operations have ended, and
+ * returns their number. May block, as advance_request does. Does nothing if it is called from within itself or by a
+ * second thread.
  */
 static int progress(void)
 {
@@ -259,7 +265,7 @@ static void hold_layout(mca_coll_mscclpp_held_t *held, const mca_coll_mscclpp_st
 
 /*
  * Holds the types and the operation of a persistent operation, whose inner request refers to them. Returns an MPI error
- * code; after an error nothing is held.
+ * code; after an error nothing is held. Otherwise the caller drops them with mca_coll_mscclpp_hold_end.
  */
 static int hold_arguments(mca_coll_mscclpp_held_t *held, const mca_coll_mscclpp_stage_call_t *call)
 {

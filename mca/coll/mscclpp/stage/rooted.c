@@ -138,11 +138,13 @@ static void describe_gatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_co
         mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
     }
     if (duties.in_place) {
-        mca_coll_mscclpp_stage_vector(&call->recv.read, mca_coll_mscclpp_peer_count(comm), rcounts, displs, rdtype);
+        mca_coll_mscclpp_stage_counted_blocks(&call->recv.read, mca_coll_mscclpp_peer_count(comm), rcounts, displs,
+                                              rdtype);
         mca_coll_mscclpp_stage_select_block(&call->recv.read, ompi_comm_rank(comm));
     }
     if (duties.receives) {
-        mca_coll_mscclpp_stage_vector(&call->recv.write, mca_coll_mscclpp_peer_count(comm), rcounts, displs, rdtype);
+        mca_coll_mscclpp_stage_counted_blocks(&call->recv.write, mca_coll_mscclpp_peer_count(comm), rcounts, displs,
+                                              rdtype);
     }
 }
 
@@ -171,7 +173,8 @@ static void describe_scatterv(call_t *call, const void *sbuf, mca_coll_mscclpp_c
     from_root_duties_t duties = set_buffers_from_root(call, sbuf, rbuf, root, comm);
 
     if (duties.sends) {
-        mca_coll_mscclpp_stage_vector(&call->send.read, mca_coll_mscclpp_peer_count(comm), scounts, displs, sdtype);
+        mca_coll_mscclpp_stage_counted_blocks(&call->send.read, mca_coll_mscclpp_peer_count(comm), scounts, displs,
+                                              sdtype);
     }
     if (duties.receives) {
         mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount, rdtype);

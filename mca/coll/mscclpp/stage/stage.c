@@ -335,8 +335,9 @@ static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool
 }
 
 /*
- * Waits for the copies of both buffers or, without `wait`, checks whether they have ended (*done_p). Returns an MPI
- * error code. After an error *done_p is not set, and no copy is in progress, because the caller frees the memory.
+ * Waits for the copies of both buffers or, without `wait`, tests whether they have ended (*have_ended_p). Returns an
+ * MPI error code. After an error *have_ended_p is not set, and no copy is in progress, because the caller frees the
+ * memory. For this, it waits for the copy of the other buffer, even without `wait`.
  */
 static int end_both(mca_coll_mscclpp_stage_t *stage, bool to_device, bool wait, bool *have_ended_p)
 {

@@ -211,10 +211,10 @@ int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage);
 int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage);
 
 /*
- * Sets *done_p to whether all copies have ended. If `wait` is true, first waits until they have ended. Returns an MPI
- * error code; after an error no copy is in progress, and *done_p is not set.
+ * Sets *have_ended_p to whether all copies have ended. If `wait` is true, first waits until they have ended. Returns an
+ * MPI error code; after an error no copy is in progress, and *have_ended_p is not set.
  */
-int mca_coll_mscclpp_stage_end_copy_out(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p);
+int mca_coll_mscclpp_stage_end_copy_out(mca_coll_mscclpp_stage_t *stage, bool wait, bool *have_ended_p);
 
 /*
  * Begin and end the staging of a blocking call. mca_coll_mscclpp_stage_begin prepares the stage, copies in and counts
@@ -332,9 +332,9 @@ static inline void mca_coll_mscclpp_stage_elements(mca_coll_mscclpp_stage_layout
 }
 
 /* Describes blocks with their own counts and displacements, as in MPI_Allgatherv. */
-static inline void mca_coll_mscclpp_stage_vector(mca_coll_mscclpp_stage_layout_t *layout, int blocks,
-                                                 mca_coll_mscclpp_counts_t counts, mca_coll_mscclpp_displs_t displs,
-                                                 struct ompi_datatype_t *type)
+static inline void mca_coll_mscclpp_stage_counted_blocks(mca_coll_mscclpp_stage_layout_t *layout, int blocks,
+                                                         mca_coll_mscclpp_counts_t counts,
+                                                         mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *type)
 {
     layout->kind = MCA_COLL_MSCCLPP_STAGE_VECTOR;
     layout->blocks = blocks;
