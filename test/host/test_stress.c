@@ -430,6 +430,6 @@ static const part_t parts[] = {
 int main(int argc, char **argv)
 {
     unit_begin();
-    unit_allowed = "whose value counts on all ranks"; /* the test gives ranks different parameters */
+    unit_allowed = "whose value all ranks use"; /* the test gives ranks different parameters */
     return parts_run(parts, argc, argv, &options) != 0 ? 2 : unit_end();
 }

@@ -49,13 +49,14 @@ static void report_difference(const mscclpp_param_t *param, uint64_t local, uint
 
     mscclpp_settings_text(param, local, local_text, sizeof(local_text));
     mscclpp_settings_text(param, rank_0, rank_0_text, sizeof(rank_0_text));
-    mscclpp_warn("parameter %s is %s on rank %d of this job and %s on rank 0, whose value counts on all ranks",
-                 param->name, local_text, (int)OPAL_PROC_MY_NAME.vpid, rank_0_text);
+    mscclpp_warn("parameter %s is %s on rank %d of this job and %s on rank 0, whose value all ranks use", param->name,
+                 local_text, (int)OPAL_PROC_MY_NAME.vpid, rank_0_text);
 }
 
 /*
- * Yields the settings that rank 0 has sent. Returns false, after a log, if rank 0 has sent none, or if it has other
- * parameters than this rank, whose settings are `local`: values can be compared only if both have the same parameters.
+ * Sets *rank_0 to the settings that rank 0 has sent. Returns false, after a log, if rank 0 has sent none, or if it has
+ * other parameters than this rank, whose settings are `local`: values can be compared only if both have the same
+ * parameters.
  */
 static bool receive_settings(const mscclpp_settings_t *local, mscclpp_settings_t *rank_0)
 {
@@ -67,7 +68,7 @@ static bool receive_settings(const mscclpp_settings_t *local, mscclpp_settings_t
     first_process.vpid = 0;
     OPAL_MODEX_RECV(rc, mca_coll_mscclpp_state.version, &first_process, &bytes, &size);
     if (OPAL_SUCCESS != rc || bytes == NULL) {
-        mscclpp_info("rank 0 says nothing of its parameters (Open MPI error %d)", rc);
+        mscclpp_info("rank 0 sent no parameters (Open MPI error %d)", rc);
         return false;
     }
     memset(rank_0, 0, sizeof(*rank_0));

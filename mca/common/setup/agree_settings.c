@@ -67,8 +67,8 @@ static void report_difference(const mscclpp_oob_t *oob, const mscclpp_param_t *p
         if (earlier == rank && settings[rank].user_value != settings[0].value_in_force) {
             list_ranks(settings, oob->size, rank, ranks, sizeof(ranks));
             mscclpp_settings_text(param, settings[rank].user_value, other_value, sizeof(other_value));
-            mscclpp_warn("%s: parameter %s is %s on rank %s and %s on rank 0, whose value counts on all ranks",
-                         oob->label, param->name, other_value, ranks, value_of_0);
+            mscclpp_warn("%s: parameter %s is %s on rank %s and %s on rank 0, whose value all ranks use", oob->label,
+                         param->name, other_value, ranks, value_of_0);
         }
     }
 }
