@@ -146,13 +146,14 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_signal_number(const mscclpp_dev_nodes_blo
 }
 
 /*
- * Sends a tile's partial results to each other node or, if `is_joined`, the result of this node's part. That result
- * replaces the part in the other node's own tile. Nothing reads the part there any more, as the other node has sent it
- * here.
+ * For the patterns `direct` and `split` only. Sends a tile's partial results to each other node or, if `is_joined`, the
+ * result of this node's part. The result overwrites that part in the other node's tile. The other node has already sent
+ * its own value of the part here, so nothing reads it any more.
  *
- * Sends in batches of at most `fanout` nodes. Between two batches, waits until as many nodes before this one have sent
- * their data to this node. Called by all threads, each of which sends to other nodes. The block must have synchronised
- * after the data were stored. If a wait fails, sets ctx->failed and sends no further batch.
+ * Sends in batches of at most `fanout` nodes. Between two batches, waits for the data of the batch on the other side:
+ * the nodes that are as far before this one as the nodes just sent to are after it. If a wait fails, sets ctx->failed
+ * and sends no further batch. Called by all threads, each of which sends to other nodes. The block must have
+ * synchronised after the data were stored.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile, bool is_joined)
@@ -226,8 +227,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
 
 /*
  * Carries out the step `join` of a tile, if split: combines the partial results of all nodes for this node's part, and
- * sends the result to all other nodes. The result overwrites this node's own partial result of the part, which is not
- * sent to any node. If the wait fails, ctx->failed is set, and nothing is sent.
+ * sends the result to all other nodes. First waits for these partial results. The result overwrites this node's own
+ * partial result of the part, which is not sent to any node. If the wait fails, ctx->failed is set, and nothing is
+ * sent.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
@@ -270,8 +272,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_load_result(const mscclpp_dev_ct
 
 /*
  * Carries out an owner's part of the step `take`: stores the tile's result in the scratch of each rank of the node, or
- * in the output if this rank is alone. `direct` and `split` wait for the result here; with the other patterns it has
- * arrived before. If a wait fails, sets ctx->failed, and stores nothing.
+ * in the output if this rank is alone. With `direct` and `split`, first waits for what the other nodes send; with the
+ * other patterns, the result has arrived before. If a wait fails, sets ctx->failed, and stores nothing. Called by all
+ * threads.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                             const mscclpp_dev_nodes_tile_t *tile)
@@ -333,9 +336,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
 }
 
 /*
- * Adds this operation's exchanges to the counts that later operations start from: the number of the block's exchanges,
- * and the number of signals expected from each other node. Called by one thread of an owner, after all exchanges, and
- * also after a failure.
+ * Advances the counts that later operations start from: the number of the block's exchanges, and the number of signals
+ * expected from each other node. Called by one thread of an owner, after all exchanges. Called after a failure, too, so
+ * that the counts stay equal on all ranks.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_count_exchanges(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
 {
@@ -351,6 +354,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_count_exchanges(const mscclpp_dev_ctx_t *ctx,
         mscclpp_dev_trees_add_signals(ctx, block);
         return;
     }
+    /* In a ring, each node but the predecessor adds one signal in an operation. It counts with block 0. */
     for (node = 0; node < nodes->nnodes; ++node) {
         if (node != nodes->node) {
             *MSCCLPP_DEV_NODES_CHANNEL(nodes, ctx->block, node)->expected += MSCCLPP_DEV_NODES_SIGNALS(
