@@ -217,9 +217,10 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
 
 /*
  * Maps the buffers of all ranks for queued operations; NULL means a buffer that no peer uses. Waits for the other ranks
- * for at most some seconds. *mapped_p is NULL on all ranks if a rank is not willing, if a buffer cannot be mapped, or
- * if the ranks pass different arguments. *mapped_p is NULL, too, if a rank has not come in time; the group then makes
- * no more such exchanges (group->gave_up). Returns the error of the exchange, after which *mapped_p is NULL.
+ * for at most mscclpp_group_exchange_patience. *mapped_p is NULL on all ranks if a rank is not willing, if a buffer
+ * cannot be mapped, or if the ranks pass different arguments. *mapped_p is NULL, too, if a rank has not come in time;
+ * the group then makes no more such exchanges (group->gave_up). Returns the error of the exchange, after which
+ * *mapped_p is NULL.
  *
  * `places` has for each rank the place of its block in this rank's output; from it the other ranks fill in their
  * result's `place`. NULL, on all ranks: blocks do not differ in size, or no peer writes to the output.

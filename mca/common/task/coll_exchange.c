@@ -196,7 +196,8 @@ static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
 }
 
 /*
- * Exchanges the handles, maps the peers' buffers, and votes on the result. *mapped_p becomes false on all ranks, which
+ * Exchanges the handles, maps the peers' buffers, and votes on the result. Waits for all ranks. If *mapped_p becomes
+ * true, the runner holds the mappings; otherwise they have been given back. *mapped_p becomes false on all ranks, which
  * is not an error, if any rank is not willing, or cannot export or map a buffer. After an error, *mapped_p may not be
  * set.
  */

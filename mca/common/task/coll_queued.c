@@ -237,8 +237,9 @@ static mscclpp_status_t check_call(mscclpp_coll_task_t *task, bool *is_empty_p)
 }
 
 /*
- * Queues a call that was announced. Returns MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, if there is no algorithm
- * for the call. *is_refused_p is then true. Any other error breaks the team.
+ * Queues a call that was announced. A captured call waits for the other ranks if it has to agree on sizes, or to map
+ * buffers. Returns MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, if there is no algorithm for the call. *is_refused_p
+ * is then true. Any other error breaks the team. The caller drops task->mapped.
  */
 static mscclpp_status_t enqueue_announced(mscclpp_coll_task_t *task, bool *is_refused_p)
 {

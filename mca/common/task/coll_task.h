@@ -184,15 +184,16 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
 mscclpp_status_t mscclpp_coll_exchange_ahead(mscclpp_coll_task_t *task, bool is_willing);
 
 /*
- * Maps the peers' buffers for a captured call or a request, and sets `mapped`. `mapped` stays NULL on all ranks if not
- * all buffers can be mapped, or if a rank does not come in time (mscclpp_runner_map_buffers).
+ * Maps the peers' buffers for a captured call or a request, and sets `mapped`, which the caller drops with
+ * mscclpp_mapped_drop. Waits for the other ranks. `mapped` stays NULL on all ranks if not all buffers can be mapped, or
+ * if a rank does not come in time (mscclpp_runner_map_buffers).
  */
 mscclpp_status_t mscclpp_coll_map_buffers(mscclpp_coll_task_t *task);
 
 /* Sets `peer_in`, `peer_out` and `place` from `mapped`, which must not be NULL. */
 void mscclpp_coll_use_mapped(mscclpp_coll_task_t *task);
 
-/* Waits until all ranks have come to this point. Fails if a rank has failed. `event_name` names the point in messages.
+/* Waits until all ranks have come to this point. Fails if a rank has failed. `event_name` is the point's name in logs.
  */
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *event_name);
 

@@ -38,10 +38,10 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
 
 /*
  * Maps the buffers of all ranks for later queued calls with the arguments `args`, if a kernel would use them.
- * Collective; waits for other ranks for some seconds at most. *mapped_p is NULL on all ranks if nothing is mapped, for
- * example for packed data and for calls in place that need separate memory. The scratch then grows if the calls need
- * that. *mapped_p is NULL, too, after an error, which breaks the team. The caller passes *mapped_p to these calls, and
- * gives it back with mscclpp_allreduce_unmap_buffers (mca/common/task/task.h).
+ * Collective; waits for other ranks for at most mscclpp_group_exchange_patience. *mapped_p is NULL on all ranks if
+ * nothing is mapped, for example for packed data and for calls in place that need separate memory. The scratch then
+ * grows if the calls need that. *mapped_p is NULL, too, after an error, which breaks the team. The caller passes
+ * *mapped_p to these calls, and gives it back with mscclpp_allreduce_unmap_buffers (mca/common/task/task.h).
  */
 mscclpp_status_t mscclpp_collective_map_buffers(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                                 mscclpp_mapped_t **mapped_p);

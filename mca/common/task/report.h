@@ -18,9 +18,9 @@ void mscclpp_report_choice(const mscclpp_team_t *team, uint64_t call, const char
  * Log what the cost model predicts for a choice between nodes, once in a team for all sizes from a power of two up to
  * the next. `choice` has been made from `input`.
  *
- * The first function is for all-reduce; the algorithm must be one between nodes. The second is for the other
- * collectives, with a largest block of `bytes` bytes. It logs nothing for an algorithm within a node, or if there is no
- * other algorithm to compare with.
+ * The first function is for all-reduce over several nodes. The second is for the other collectives, with a largest
+ * block of `bytes` bytes. It logs nothing for an algorithm within a node, or if there is no other algorithm to compare
+ * with.
  */
 void mscclpp_report_costs(mscclpp_team_t *team, const mscclpp_select_input_t *input, const mscclpp_choice_t *choice);
 void mscclpp_report_coll_costs(mscclpp_team_t *team, mscclpp_coll_t coll, uint64_t bytes,

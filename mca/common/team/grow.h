@@ -63,8 +63,8 @@ void mscclpp_team_describe_grown(const mscclpp_team_t *team, bool to_middle, msc
  * the same point of a call, while no operation of the team is in flight. If any rank cannot get the memory, all keep
  * the small scratch, which serves all sizes, though slowly. An error breaks the team.
  *
- * A team for queued operations on one node may have operations in flight. Its ranks wait for one another for some
- * seconds at most, and if they do not come, all keep the small scratch.
+ * A team for queued operations on one node may have operations in flight. Its ranks wait for one another for at most
+ * mscclpp_group_exchange_patience. If a rank does not come, all keep the small scratch, and group->gave_up is true.
  */
 mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool to_full_size);
 
