@@ -14,8 +14,8 @@
 #define MCA_COLL_MSCCLPP_STAGE_POOL_KEEP ((size_t)256 << 20)
 
 /*
- * Yields at least `size` bytes of undefined content, aligned to a page. Thread-safe. Trims the pool first, so a
- * progress loop must not call it. Errors are those of the GPU library, and have been logged; *block_p is then
+ * Sets *block_p to at least `size` bytes of undefined content, aligned to a page. Thread-safe. Trims the pool first, so
+ * a progress loop must not call it. Errors are those of the GPU library, and have been logged; *block_p is then
  * arbitrary.
  */
 mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p);

@@ -212,15 +212,17 @@ int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage);
 
 /*
  * Sets *have_ended_p to whether all copies have ended. If `wait` is true, first waits until they have ended. Returns an
- * MPI error code; after an error no copy is in progress, and *have_ended_p is not set.
+ * MPI error code. After an error *have_ended_p is not set, and no copy is in progress; for this, the function may wait
+ * even without `wait`.
  */
 int mca_coll_mscclpp_stage_end_copy_out(mca_coll_mscclpp_stage_t *stage, bool wait, bool *have_ended_p);
 
 /*
  * Begin and end the staging of a blocking call. mca_coll_mscclpp_stage_begin prepares the stage, copies in and counts
  * the call. `result` is the MPI error code of the previous component. mca_coll_mscclpp_stage_end copies out and waits
- * for the copy, unless `result` is an error, and frees the memory. Both functions return an MPI error code; after an
- * error of mca_coll_mscclpp_stage_begin there is nothing to end.
+ * for the copy, unless `result` is an error. Then it frees the memory, and trims the pool (pool.h). Both functions may
+ * wait for kernels, and return an MPI error code; after an error of mca_coll_mscclpp_stage_begin there is nothing to
+ * end.
  */
 int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call,
                                  mca_coll_mscclpp_module_t *module);
@@ -266,8 +268,9 @@ OBJ_CLASS_DECLARATION(mca_coll_mscclpp_stage_request_t);
 bool mca_coll_mscclpp_stage_needs_hold(const mca_coll_mscclpp_stage_call_t *call);
 
 /*
- * Makes a request and prepares its stage. Copies in, unless the operation is persistent. Returns an MPI error code;
- * after an error nothing is left to free.
+ * Makes a request and prepares its stage, which may wait for kernels. Keeps the communicator until the request is
+ * freed. Unless the operation is persistent, copies in, and waits for the copy. Returns an MPI error code; after an
+ * error nothing is left to free.
  */
 int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call, mca_coll_mscclpp_module_t *module,
                                        struct ompi_communicator_t *comm, bool persistent,
@@ -275,8 +278,8 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
 
 /*
  * Passes the outer request to the application after the previous component has returned `result` for the inner request.
- * On success *request_p is set, and progress on the outer request begins, unless it is persistent. On failure it is
- * freed. Returns `result`.
+ * On success *request_p is set, and progress on the outer request begins, unless it is persistent. On failure the
+ * outer request is freed. Returns `result`.
  */
 int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *request, int result,
                                         ompi_request_t **request_p);
@@ -312,7 +315,10 @@ typedef struct {
 int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function,
                                  const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view);
 
-/* Yields the numbers of edges into and out of this rank, including edges of absent neighbours (neighbor.c). */
+/*
+ * Sets *in_p and *out_p to the numbers of edges into and out of this rank, including edges of absent neighbours
+ * (neighbor.c).
+ */
 void mca_coll_mscclpp_stage_count_edges(struct ompi_communicator_t *comm, int *in_p, int *out_p);
 
 /* ---- layouts, for the descriptions of the collectives ---- */
