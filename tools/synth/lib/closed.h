@@ -33,7 +33,8 @@ synth_rational_t synth_closed_bound(const synth_shape_t *shape, synth_collective
 
 /*
  * Makes the best schedule of `steps` steps that a formula gives for a collective that does not combine, with at most
- * `max_chunks` chunks and SYNTH_MAX_SENDS sends. Returns NULL if there is none, or if memory runs out.
+ * `max_chunks` chunks and SYNTH_MAX_SENDS sends. Returns the schedule, which the caller frees with synth_schedule_free,
+ * or NULL if there is none or memory runs out.
  */
 synth_schedule_t *synth_closed_schedule(const synth_topology_t *topology, const synth_shape_t *shape,
                                         synth_collective_t collective, int root, int steps, int max_chunks);

@@ -68,6 +68,7 @@ bool synth_front_beats(const synth_front_t *front, int steps, synth_rational_t r
 void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *method, synth_label_t label,
                      double seconds);
 
+/* Frees the schedules of the front, which is then empty. */
 void synth_front_free(synth_front_t *front);
 
 /*

@@ -23,7 +23,10 @@ typedef struct {
     int send_count, send_room;   /* send_room: number of sends for which memory is allocated */
 } synth_schedule_t;
 
-/* Makes a schedule without sends and steps. `root` counts only for collectives with a root. NULL: memory ran out. */
+/*
+ * Makes a schedule without sends and steps, which the caller frees with synth_schedule_free. `root` counts only for
+ * collectives with a root. NULL: memory ran out.
+ */
 synth_schedule_t *synth_schedule_new(synth_collective_t collective, int ranks, int root, int chunks);
 void synth_schedule_free(synth_schedule_t *schedule); /* NULL is allowed */
 
