@@ -317,8 +317,8 @@ static bool wants_mapped_buffers(mscclpp_coll_task_t *task)
 }
 
 /*
- * Grows the scratch for later calls that use no mapped buffers, unless a plan serves them. Waits for the other ranks.
- * Changes task->may_map and task->choice.
+ * Grows the scratch for later calls that use no mapped buffers, unless a plan serves them. May wait for the other
+ * ranks. Changes task->may_map and task->choice.
  */
 static mscclpp_status_t grow_for_later(mscclpp_coll_task_t *task)
 {
