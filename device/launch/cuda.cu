@@ -295,7 +295,8 @@ static bool awaits_stream(mscclpp_dev_kernel_t kernel)
 {
     return kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8 ||
            kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT || kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
-           kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128 ||
+           kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128 || kernel == MSCCLPP_KERNEL_PLAN ||
+           kernel == MSCCLPP_KERNEL_PLAN_WIDE ||
            (kernel >= MSCCLPP_KERNEL_COLL_MOVE_PACKETS && kernel <= MSCCLPP_KERNEL_COLL_PUTS);
 }
 

@@ -10,7 +10,8 @@
 /*
  * Runs a plan. DTYPE and OP are the type and the operation of its reductions, or ANY: then both are looked up at run
  * time. WIDE is as in mscclpp_dev_plan_run. The block's threads load the program together, and meet in
- * mscclpp_dev_plan_run before they use it.
+ * mscclpp_dev_plan_run before they use it. Programs never change, so a kernel that becomes resident before the kernel
+ * in front has ended loads its program meanwhile.
  */
 template <int DTYPE, int OP, bool WIDE>
 static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
@@ -21,6 +22,7 @@ static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
 
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_plan_load_program(&ctx, &args, &copy);
+    mscclpp_dev_await_stream();
     mscclpp_dev_plan_run(&ctx, &args, &copy, WIDE, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
                          DTYPE != ANY ? OP : (int)args.common.op);
 }
