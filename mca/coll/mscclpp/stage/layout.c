@@ -569,6 +569,9 @@ int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
     plan->high = PTRDIFF_MIN;
     widen_bounds(plan, &argument->read);
     widen_bounds(plan, &argument->write);
+    if (plan->low > plan->high) { /* there are no data */
+        plan->low = plan->high = 0;
+    }
 
     /* Holes may be read with the data, but only bytes that the collective writes may be copied back. */
     rc = add_blocks(&plan->in, &builder, &argument->read, true);
