@@ -120,12 +120,21 @@ static void turn_until(end_t *end, double deadline, const char *what)
 static bool receive(end_t *end, message_t *message)
 {
     const double deadline = end_now() + end->timeout;
+    bool has_ended = false;
 
     for (;;) {
         ssize_t length = recv(end->socket, message, sizeof(*message), MSG_DONTWAIT);
 
         if (length > 0) {
             return true;
+        }
+        /*
+         * If the other end sends a message and goes away during the call, the kernel may tell of the end first. The
+         * message is there then.
+         */
+        if (length == 0 && !has_ended) {
+            has_ended = true;
+            continue;
         }
         if (length == 0 || (errno != EAGAIN && errno != EINTR)) {
             return false;
