@@ -321,7 +321,7 @@ static void test_different_parameters(void)
         }
         if (plan.culprit == 0) {
             CHECK_EQ(log_record_count(MSCCLPP_LOG_WARN, "parameter scratch_size is 2097152 on rank 1 and 1048576 on ",
-                                      "rank 0, whose value counts"),
+                                      "rank 0, whose value all ranks use"),
                      1);
         } else {
             CHECK_EQ(log_record_count(MSCCLPP_LOG_WARN, "algorithm is scratch on rank 1 and twophase on rank 0", ""),

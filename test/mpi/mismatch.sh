@@ -38,7 +38,7 @@ cases_mixed() {
     mixed "nodes:mixed:tree:root" 12 0 --mca coll_mscclpp_ranks_per_node 4
 }
 
-# A parameter that one rank has set otherwise: rank 0's value counts, and both are named.
+# A parameter that one rank has set otherwise: all ranks use rank 0's value, and both are named.
 cases_differs() {
     local each row rank name value other what expression
     # shellcheck disable=SC2016 # each rank's own shell expands it
@@ -48,9 +48,9 @@ cases_differs() {
         0:priority:-1:90:idle 0:priority:20:90:idle; do
         IFS=: read -r rank name value other what <<<"$row"
         if [ "$rank" = 0 ]; then
-            expression="warning: .*parameter $name is $other on rank (1|2|1, 2) .*$value on rank 0, whose value counts"
+            expression="warning: .*parameter $name is $other on rank (1|2|1, 2) .*$value on rank 0, whose value all"
         else
-            expression="warning: .*parameter $name is $value on rank $rank .*$other on rank 0, whose value counts"
+            expression="warning: .*parameter $name is $value on rank $rank .*$other on rank 0, whose value all"
         fi
         run_saying "differs:$name $value on rank $rank" "$expression" 60 -n 3 "${forced[@]}" \
             --mca coll_mscclpp_timeout 20 sh -c "$each" sh "$rank" "$name" "$value" "$bindir/test_basic" "$what"
