@@ -121,8 +121,8 @@ typedef struct {
     uint64_t pledges; /* only the word in rank 0's line is used, and any rank writes it: see mscclpp_admission_pledge */
     uint64_t slot_vote[2]; /* 2 * the last vote on slots, + 1 if this rank has a slot; see group/meeting.c */
     uint64_t node_vote;    /* rank 0's line: 2 * the last vote of all nodes, + 1 if all said yes; see group/meeting.c */
-    uint64_t told;         /* 0, or 1 + the number of the call that this rank has ended because another node has failed;
-                              see mscclpp_group_fail */
+    uint64_t told; /* 0, or 1 + the number of the call that this rank has ended because a peer told it of a failure;
+                      see mscclpp_group_fail */
 
     MSCCLPP_BOARD_ALIGNED uint64_t failure; /* 0, or MSCCLPP_BOARD_FAILURE_BASE * the number of the failed call + its
                                                negated status */

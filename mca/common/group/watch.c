@@ -69,7 +69,7 @@ void mscclpp_group_end_watch(mscclpp_group_t *group)
 /*
  * Returns the first rank of any node whose call `call` or an earlier one has failed, numbered in the communicator; -1:
  * none. *failed_call_p is the number of that call. This rank may have completed it. Ranks that have failed themselves
- * come before those that another node has told of its failure, because the former are the cause.
+ * come before those that another rank has told of its failure, because the former are the cause.
  */
 static int failed_rank(mscclpp_group_t *group, uint64_t call, uint64_t *failed_call_p)
 {

@@ -14,6 +14,17 @@ static uint32_t find_block_sizes(const mscclpp_coll_task_t *task)
     return task->choice.kernel == MSCCLPP_KERNEL_COLL_MOVE_UNSIZED ? MSCCLPP_DEV_UNSIZED : MSCCLPP_DEV_VARIED;
 }
 
+/* Fills in the arguments that all kernels of collectives have, but for what depends on how the call is made. */
+static void fill_operands(const mscclpp_coll_task_t *task, mscclpp_dev_args_t *common)
+{
+    mscclpp_runner_fill_args(&task->team->runner, common);
+    common->in = task->in;
+    common->out = task->out;
+    common->bytes = task->bytes;
+    common->dtype = (uint32_t)task->args->dtype;
+    common->op = (uint32_t)task->args->op;
+}
+
 /*
  * Fills in the arguments of kernels on one node that find the blocks themselves: they compute the places of blocks of
  * one size, and read the places of other blocks from lists.
@@ -23,12 +34,7 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     mscclpp_dev_args_t *common = &blocks->coll.common;
     int peer;
 
-    mscclpp_runner_fill_args(&task->team->runner, common);
-    common->in = task->in;
-    common->out = task->out;
-    common->bytes = task->bytes;
-    common->dtype = (uint32_t)task->args->dtype;
-    common->op = (uint32_t)task->args->op;
+    fill_operands(task, common);
     blocks->coll.stride = task->stride;
     if (task->choice.algo == MSCCLPP_COLL_BY_PACKETS || task->choice.algo == MSCCLPP_COLL_BY_PUTS) {
         common->release = (uint32_t)task->release;
@@ -87,12 +93,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    mscclpp_runner_fill_args(&task->team->runner, common);
-    common->in = task->in;
-    common->out = task->out;
-    common->bytes = task->bytes;
-    common->dtype = (uint32_t)task->args->dtype;
-    common->op = (uint32_t)task->args->op;
+    fill_operands(task, common);
     common->epoch_limit = task->is_queued ? (uint32_t)task->team->protocol.epoch_limit : 0;
     args.stride = task->stride;
     args.largest_block = task->largest_block;
