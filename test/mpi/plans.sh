@@ -13,6 +13,16 @@ queues_plan() {
     [ "$MSCCLPP_TEST_DEVICE" = host ] || [ "$gpus" -ge 3 ] || [[ ! $1 =~ ^($many)$ ]]
 }
 
+# run_queued RUNNER NAME ARGUMENT...: a case with queued calls of 3 ranks, by run or its like. Without MPS, kernels of
+# ranks that share a GPU take turns, and no call is queued.
+run_queued() {
+    if [ "$MSCCLPP_TEST_DEVICE" = host ] || [ "$mps" = 1 ] || [ "$gpus" -ge 3 ]; then
+        "$@"
+    else
+        skip "$2" "needs MPS or 3 GPUs, and has $gpus; ranks that share one take turns"
+    fi
+}
+
 cases_plans() {
     local n folder=$scratch/plans name plan plan_nodes=() index mapped=2
     few || mapped=3
@@ -54,8 +64,8 @@ cases_plans() {
             if [ "$n" = 3 ] && ! queues_plan "$name"; then
                 skip "plans:queued:$name" "on a GPU that ranks share, queued calls get too few blocks for it"
             elif [ "$n" = 3 ]; then
-                run "plans:queued:$name" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned any 5000 \
-                    queued "$name"
+                run_queued run "plans:queued:$name" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned \
+                    any 5000 queued "$name"
             fi
             if [ "$n" = 3 ] && among $((index % 2)) 1; then
                 run "plans:persistent:$name" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned any \
@@ -70,7 +80,8 @@ cases_plans() {
     done
     plan=(-n 3 "${forced[@]}" --mca coll_mscclpp_plans "$folder/3/moved/allreduce_moved.json")
     run "plans:moved" 240 "${plan[@]}" "$bindir/test_plans" allreduce planned
-    run "plans:moved:queued" 240 "${plan[@]}" "$bindir/test_plans" allreduce planned any 5000 queued allreduce_moved
+    run_queued run "plans:moved:queued" 240 "${plan[@]}" "$bindir/test_plans" allreduce planned any 5000 queued \
+        allreduce_moved
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
         run "plans:moved:mapped" 240 "${plan[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_plans" allreduce \
             planned any 5000
@@ -386,10 +397,10 @@ cases_plans_chosen() {
         "$folder/3/allreduce_packets.json" --mca coll_mscclpp_epoch_limit 16 "$bindir/test_plans" allreduce planned \
         sum 1000
     for name in allreduce_packets allreduce_ring; do
-        run "plans:queued:renewal:$name" 120 "${job[@]}" "$folder/3/$name.json" --mca coll_mscclpp_epoch_limit 16 \
-            "$bindir/test_queued"
+        run_queued run "plans:queued:renewal:$name" 120 "${job[@]}" "$folder/3/$name.json" --mca \
+            coll_mscclpp_epoch_limit 16 "$bindir/test_queued"
     done
-    run_saying "plans:queued:rule" 'call 1: plan:allreduce_twophase, [0-9]+ bytes.*, queued' 60 "${job[@]}" \
+    run_queued run_saying "plans:queued:rule" 'call 1: plan:allreduce_twophase, [0-9]+ bytes.*, queued' 60 "${job[@]}" \
         "$folder/3" --mca coll_mscclpp_rules "$rules" "$bindir/test_queued"
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
     # Without new memory for another size, data in the scratch would be taken for packets here.
