@@ -388,6 +388,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_plan(mscclpp_dev_ctx_t ctx, ms
             (char *)(uintptr_t)block_state->args.in;
         plan->bases[MSCCLPP_DEV_PLAN_BUFFERS * plan->rank + MSCCLPP_DEV_PLAN_OUTPUT] = (char *)block_state->args.out;
         plan->chunk = MSCCLPP_DEV_PLAN_CHUNK(plan, stride);
+        plan->packet_gap = MSCCLPP_DEV_PLAN_PACKET_GAP(plan);
         plan->stride = stride;
         plan->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(plan, stride, block_state->args.bytes);
     }

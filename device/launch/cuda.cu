@@ -90,7 +90,6 @@ static __global__ void __launch_bounds__(THREADS) oneshot_kernel(const __grid_co
 {
     mscclpp_dev_ctx_t ctx;
 
-    mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_allreduce_oneshot(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.dtype,
                                   OP != ANY ? OP : (int)args.op, WIDTH);
@@ -101,8 +100,8 @@ static __global__ void __launch_bounds__(THREADS) oneshot_put_kernel(const __gri
 {
     mscclpp_dev_ctx_t ctx;
 
-    mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_await_stream(&ctx);
     mscclpp_dev_allreduce_oneshot_put(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.dtype,
                                       OP != ANY ? OP : (int)args.op);
 }
@@ -112,8 +111,8 @@ static __global__ void __launch_bounds__(THREADS) twophase_kernel(const __grid_c
 {
     mscclpp_dev_ctx_t ctx;
 
-    mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_await_stream(&ctx);
     mscclpp_dev_allreduce_twophase(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.dtype,
                                    OP != ANY ? OP : (int)args.op);
 }
@@ -123,8 +122,8 @@ static __global__ void __launch_bounds__(THREADS) twophase_ll128_kernel(const __
 {
     mscclpp_dev_ctx_t ctx;
 
-    mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_await_stream(&ctx);
     mscclpp_dev_allreduce_twophase_ll128(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.dtype,
                                          OP != ANY ? OP : (int)args.op);
 }
@@ -373,9 +372,11 @@ extern "C" int mscclpp_dev_cuda_preload(int device, void *driver_launch)
     cudaFuncAttributes attributes;
     cudaError_t error = cudaSuccess;
     size_t largest_stack = 0;
-    bool overlaps = true;
-    int kernel, variant;
+    bool overlaps;
+    int kernel, variant, driver = 0;
 
+    /* Since this version, the wait also works in a graph, where the capture makes a programmatic edge of it. */
+    overlaps = cudaDriverGetVersion(&driver) == cudaSuccess && driver >= 12030;
     for (kernel = 0; kernel < MSCCLPP_KERNEL_LAST; ++kernel) {
         for (variant = 0; variant < VARIANTS; ++variant) {
             const void *function = function_of_variant((mscclpp_dev_kernel_t)kernel, variant);

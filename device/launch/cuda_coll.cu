@@ -24,7 +24,6 @@ static __global__ void __launch_bounds__(THREADS)
 {
     mscclpp_dev_ctx_t ctx;
 
-    mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_coll_move_packets(&ctx, &args, NULL);
 }
@@ -34,7 +33,6 @@ static __global__ void __launch_bounds__(THREADS)
 {
     mscclpp_dev_ctx_t ctx;
 
-    mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_coll_move_packets(&ctx, &args.coll, &args);
 }
@@ -45,22 +43,39 @@ static __global__ void __launch_bounds__(THREADS)
 {
     mscclpp_dev_ctx_t ctx;
 
-    mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
-    mscclpp_dev_coll_combine_packets(&ctx, &args, NULL, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
-                                     OP != ANY ? OP : (int)args.common.op, MSCCLPP_DEV_COLL_PACKET_BATCH);
+    /* Few ranks have code of their own: code for operands that are not there would be fetched, too. */
+    if (DTYPE != ANY && args.common.nranks <= 2) {
+        mscclpp_dev_coll_combine_packets(&ctx, &args, NULL, true, DTYPE, OP, 2);
+    } else if (DTYPE != ANY && args.common.nranks <= 4) {
+        mscclpp_dev_coll_combine_packets(&ctx, &args, NULL, true, DTYPE, OP, 4);
+    } else {
+        mscclpp_dev_coll_combine_packets(&ctx, &args, NULL, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
+                                         OP != ANY ? OP : (int)args.common.op, MSCCLPP_DEV_COLL_PACKET_BATCH);
+    }
 }
 
-/* Combines blocks that differ in size. One kernel serves all types: such blocks are rarely small on all ranks. */
+/*
+ * Combines blocks that differ in size. One kernel serves all types, because such blocks are rarely small on all ranks.
+ * Sums of floats have code of their own in it, for few ranks as above.
+ */
 static __global__ void __launch_bounds__(THREADS)
     combine_blocks_kernel(const __grid_constant__ mscclpp_dev_blocks_args_t args)
 {
+    const bool is_float_sum = args.coll.common.dtype == MSCCLPP_DTYPE_FLOAT32 && args.coll.common.op == MSCCLPP_OP_SUM;
     mscclpp_dev_ctx_t ctx;
 
-    mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
-    mscclpp_dev_coll_combine_packets(&ctx, &args.coll, &args, false, (int)args.coll.common.dtype,
-                                     (int)args.coll.common.op, MSCCLPP_DEV_COLL_PACKET_BATCH);
+    if (is_float_sum && args.coll.common.nranks <= 2) {
+        mscclpp_dev_coll_combine_packets(&ctx, &args.coll, &args, true, (int)MSCCLPP_DTYPE_FLOAT32, (int)MSCCLPP_OP_SUM,
+                                         2);
+    } else if (is_float_sum && args.coll.common.nranks <= 4) {
+        mscclpp_dev_coll_combine_packets(&ctx, &args.coll, &args, true, (int)MSCCLPP_DTYPE_FLOAT32, (int)MSCCLPP_OP_SUM,
+                                         4);
+    } else {
+        mscclpp_dev_coll_combine_packets(&ctx, &args.coll, &args, false, (int)args.coll.common.dtype,
+                                         (int)args.coll.common.op, MSCCLPP_DEV_COLL_PACKET_BATCH);
+    }
 }
 
 static __global__ void __launch_bounds__(THREADS)
@@ -68,7 +83,6 @@ static __global__ void __launch_bounds__(THREADS)
 {
     mscclpp_dev_ctx_t ctx;
 
-    mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_coll_move_unsized(&ctx, &args);
 }
@@ -77,8 +91,8 @@ static __global__ void __launch_bounds__(THREADS) tiles_kernel(const __grid_cons
 {
     mscclpp_dev_ctx_t ctx;
 
-    mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_await_stream(&ctx);
     mscclpp_dev_coll_tiles(&ctx, &args, (int)args.coll.common.dtype, (int)args.coll.common.op);
 }
 
@@ -87,8 +101,8 @@ static __global__ void __launch_bounds__(THREADS) puts_kernel(const __grid_const
 {
     mscclpp_dev_ctx_t ctx;
 
-    mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_await_stream(&ctx);
     mscclpp_dev_coll_puts(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.coll.common.dtype,
                           OP != ANY ? OP : (int)args.coll.common.op);
 }

@@ -22,7 +22,7 @@ static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
 
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_plan_load_program(&ctx, &args, &copy);
-    mscclpp_dev_await_stream();
+    mscclpp_dev_await_stream(&ctx);
     mscclpp_dev_plan_run(&ctx, &args, &copy, WIDE, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
                          DTYPE != ANY ? OP : (int)args.common.op);
 }

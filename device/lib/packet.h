@@ -53,9 +53,6 @@
  */
 enum { MSCCLPP_DEV_PHASE_OPERANDS, MSCCLPP_DEV_PHASE_RESULTS };
 
-/* Bytes from one unit of a row to the next one. */
-#define MSCCLPP_DEV_PACKET_STEP 16
-
 /*
  * Returns the rank `i` places after this rank in cyclic order; `i` is at most the number of ranks. Loops begin with the
  * next rank, so that the ranks do not all send to the same peer at the same time.

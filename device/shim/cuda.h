@@ -337,13 +337,18 @@ MSCCLPP_DEV bool mscclpp_dev_block_sync_or(mscclpp_dev_ctx_t *ctx, bool flag)
 }
 
 /*
- * Waits for the end of the kernel in front in the stream, and lets the next kernel come. It is for kernels that may
- * become resident before that end. So at most two kernels are resident, and the first one has all its blocks.
+ * Waits for the end of the kernel in front in the stream or graph, and lets the next kernel come. It is for kernels
+ * that may become resident before that end. So at most two kernels are resident, and the first one has all its blocks.
+ * What needs the arguments alone is best done before. The operations of a lingering kernel do not wait.
  */
-MSCCLPP_DEV void mscclpp_dev_await_stream(void)
+MSCCLPP_DEV void mscclpp_dev_await_stream(const mscclpp_dev_ctx_t *ctx)
 {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+    if (!ctx->lingers) {
+        asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+    }
+#else
+    (void)ctx;
 #endif
 }
 

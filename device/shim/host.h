@@ -322,6 +322,12 @@ MSCCLPP_DEV bool mscclpp_dev_block_sync_or(mscclpp_dev_ctx_t *ctx, bool flag)
     return ctx->nthreads == 1 ? flag : mscclpp_dev_twin_meet(ctx, ctx->meeting, ctx->nthreads, flag);
 }
 
+/* Kernels of the twin start one after the other in their queue, so there is nothing to wait for. */
+MSCCLPP_DEV void mscclpp_dev_await_stream(const mscclpp_dev_ctx_t *ctx)
+{
+    (void)ctx;
+}
+
 MSCCLPP_DEV void mscclpp_dev_cluster_sync(mscclpp_dev_ctx_t *ctx)
 {
     (void)mscclpp_dev_twin_meet(ctx, ctx->cluster_meeting, ctx->cluster * ctx->nthreads, false);

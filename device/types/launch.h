@@ -29,6 +29,9 @@
 #define MSCCLPP_DEV_UNIT 16
 #define MSCCLPP_DEV_PACKET_UNIT 32
 
+/* Bytes of a unit's first packet, and from one unit of a row of first or second packets to the next one. */
+#define MSCCLPP_DEV_PACKET_STEP 16
+
 /* Formats of packets (device/lib/packet.h), by their size. */
 #define MSCCLPP_DEV_LL16 16
 #define MSCCLPP_DEV_LL8 8
@@ -160,7 +163,7 @@ typedef enum {
     MSCCLPP_DEV_RELEASE_SYSTEM, /* all readers, on any device or host */
     MSCCLPP_DEV_RELEASE_DEVICE, /* all readers of results in the memory of the device that runs the kernel */
     MSCCLPP_DEV_RELEASE_STREAM  /* nobody: results become visible at the kernel's end in its stream. The kernel may
-                                   become resident while the kernel before it in the stream still runs */
+                                   become resident while the kernel before it in the stream or graph still runs */
 } mscclpp_dev_release_t;
 
 /* Arguments that every kernel has. Pointers are valid on the device that runs the kernel. */

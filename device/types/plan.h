@@ -97,6 +97,20 @@ typedef struct {
     uint64_t drawn, given;
 } mscclpp_dev_plan_counter_t;
 
+/*
+ * Where the two packets of a unit are: side by side (the gap between them is MSCCLPP_DEV_PACKET_STEP), or in planes
+ * (the gap is MSCCLPP_DEV_PLAN_PLANE bytes, with packets of format LL16). In planes, the first packets of so many units
+ * lie in a row, and then their second ones, so that each store of a warp fills whole sectors. Each pair of planes
+ * begins at a multiple of its size. So planes need scratch that begins at such a multiple, and chunks that are
+ * multiples of a plane.
+ */
+#define MSCCLPP_DEV_PLAN_PLANE 512u
+
+/* What to set as `packet_gap`. `chunk` must be set before. */
+#define MSCCLPP_DEV_PLAN_PACKET_GAP(args_)                                                                             \
+    ((args_)->planes != 0 && (args_)->chunk % MSCCLPP_DEV_PLAN_PLANE == 0 ? MSCCLPP_DEV_PLAN_PLANE                     \
+                                                                          : (uint32_t)MSCCLPP_DEV_PACKET_STEP)
+
 /* Bytes of a block whose end is not looked at. */
 #define MSCCLPP_DEV_PLAN_NO_END (UINT64_MAX / 2)
 
@@ -149,6 +163,8 @@ struct mscclpp_dev_plan_args {
     uint32_t chunks;               /* in a rank's block of input and output */
     uint32_t alignment;            /* of chunks, and of the parts of a group, bytes */
     uint32_t width;                /* MSCCLPP_DEV_LL16 or _LL8 */
+    uint32_t packet_gap;           /* MSCCLPP_DEV_PLAN_PACKET_GAP, a power of 2, equal on all ranks */
+    uint32_t planes;               /* not 0: the scratch allows planes */
     uint32_t rank;                 /* this rank's number in the plan */
     uint8_t
         late_ranks[MSCCLPP_DEV_MAX_RANKS]; /* by the plan's rank: the rank that a failed wait for it reports as late */

@@ -72,22 +72,11 @@ struct job {
     uint32_t shift;                    /* bytes by which the buffers are misaligned */
     uint32_t width;                    /* of packets */
     bool orders;                       /* packets have to order other stores */
+    bool has_packets, has_plain;       /* some scratch holds packets; some holds other data */
     rank_t *ranks;
     char **bases;
     uint64_t **arrived;
 };
-
-/* Memory filled with zeros. Ends the program if there is none. */
-static void *zeroed(size_t size)
-{
-    void *address = NULL;
-
-    if (posix_memalign(&address, 64, size + 64) != 0) {
-        fprintf(stderr, "execute: no memory\n");
-        exit(1);
-    }
-    return memset(address, 0, size + 64);
-}
 
 /* An element of a rank's input. It is so small that sums are exact in every type. */
 static int64_t input(uint32_t rank, uint64_t index, uint32_t launch)
@@ -233,6 +222,9 @@ static bool launch_rank(rank_t *rank, uint32_t number)
     args.half = job->half;
     args.alignment = job->plan->alignment;
     args.width = job->width;
+    args.planes = job->width == MSCCLPP_DEV_LL16 && !(job->has_packets && job->has_plain) &&
+                  job->half % (2 * MSCCLPP_DEV_PLAN_PLANE) == 0;
+    args.packet_gap = MSCCLPP_DEV_PLAN_PACKET_GAP(&args);
     args.orders = job->orders;
     args.brief_chunks = mscclpp_plan_program_brief_chunks(&rank->program);
     args.rank = rank->rank;
@@ -345,6 +337,7 @@ static const char *set_up(job_t *job, rank_t *rank)
     if (mscclpp_plan_lower(plan, rank->rank, NULL, job->orders, &rank->program, &reason) != MSCCLPP_OK) {
         return reason;
     }
+    note_scratch(&rank->program, &job->has_packets, &job->has_plain);
     place_buffers(job, rank);
     rank->scratch = zeroed(mscclpp_plan_scratch_bytes(plan, job->chunk, &job->half));
     rank->arrived = zeroed(rank->program.channels * sizeof(*rank->arrived));

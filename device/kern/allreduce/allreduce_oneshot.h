@@ -247,6 +247,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const msc
     const bool is_brief =
         mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx->nblocks * ctx->nthreads);
 
+    mscclpp_dev_await_stream(ctx);
     mscclpp_dev_enter(ctx, args);
 #define MSCCLPP_DEV_ONESHOT_RANKS(n_)                                                                                  \
     case n_:                                                                                                           \

@@ -49,14 +49,14 @@ MSCCLPP_DEV char *mscclpp_dev_coll_slot(const mscclpp_dev_coll_packets_t *packet
 }
 
 /*
- * Sets *packets to the state of a call: the units of the blocks that this thread handles. A row has as many threads as
- * the largest block has units, rounded up to whole warps, but at most as many as the grid. If the output may overwrite
- * the input, the whole grid is one row. Threads that are left over when the grid is divided into rows neither send nor
- * move blocks.
+ * Sets in *packets which units of the blocks this thread handles; reads nothing but arguments. A row has as many
+ * threads as the largest block has units, rounded up to whole warps, but at most as many as the grid. If the output may
+ * overwrite the input, the whole grid is one row. Threads that are left over when the grid is divided into rows neither
+ * send nor move blocks.
  */
-MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_packets_t *packets,
-                                                const mscclpp_dev_coll_args_t *coll,
-                                                const mscclpp_dev_blocks_args_t *blocks)
+MSCCLPP_DEV void mscclpp_dev_coll_packets_divide(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_packets_t *packets,
+                                                 const mscclpp_dev_coll_args_t *coll,
+                                                 const mscclpp_dev_blocks_args_t *blocks)
 {
     const mscclpp_dev_args_t *args = &coll->common;
     const uint32_t threads = ctx->nblocks * ctx->nthreads, thread = ctx->block * ctx->nthreads + ctx->tid;
@@ -87,13 +87,28 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
      * has been sent.
      */
     packets->own_uses_slot = blocks != NULL && coll->in_place != 0 && coll->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
-    packets->flag = mscclpp_dev_last_epoch(ctx, args) + 1;
     packets->half_gap = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
-    packets->slots = MSCCLPP_DEV_PACKET_OFFSET + (packets->flag & 1) * args->packet_half;
     packets->row_threads = wanted_threads < threads ? wanted_threads : threads;
     packets->rows = threads / packets->row_threads;
     packets->lane = thread % packets->row_threads;
     packets->row = thread / packets->row_threads < packets->rows ? thread / packets->row_threads : args->nranks;
+}
+
+/*
+ * Begins a call, for whose units mscclpp_dev_coll_packets_divide has been called: waits for the kernel in front in the
+ * stream, enters the operation, and sets the flag and the slots. Returns the number of the team's earlier operations.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_packets_t *packets)
+{
+    const mscclpp_dev_args_t *args = &packets->coll->common;
+    uint64_t launches;
+
+    mscclpp_dev_await_stream(ctx);
+    launches = mscclpp_dev_last_launch(ctx, args);
+    mscclpp_dev_enter(ctx, args);
+    packets->flag = mscclpp_dev_last_epoch(ctx, args) + 1;
+    packets->slots = MSCCLPP_DEV_PACKET_OFFSET + (packets->flag & 1) * args->packet_half;
+    return launches;
 }
 
 /* Sends this thread's units to all peers, and the empty packets of its row. After a failure, sends nothing. */
@@ -154,13 +169,13 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const msc
                                                const mscclpp_dev_blocks_args_t *blocks)
 {
     const mscclpp_dev_args_t *args = &coll->common;
-    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     mscclpp_dev_coll_packets_t packets;
     mscclpp_dev_vec_t value;
+    uint64_t launches;
     uint32_t i, unit;
 
-    mscclpp_dev_enter(ctx, args);
-    mscclpp_dev_coll_packets_begin(ctx, &packets, coll, blocks);
+    mscclpp_dev_coll_packets_divide(ctx, &packets, coll, blocks);
+    launches = mscclpp_dev_coll_packets_begin(ctx, &packets);
     mscclpp_dev_coll_packets_send(ctx, &packets);
     mscclpp_dev_coll_copy_own(ctx, coll, blocks);
     for (i = 1 + packets.row; i < args->nranks; i += packets.rows) {
@@ -248,7 +263,6 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const 
                                                   uint32_t batch)
 {
     const mscclpp_dev_args_t *args = &coll->common;
-    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     const uint32_t threads = ctx->nblocks * ctx->nthreads, thread = ctx->block * ctx->nthreads + ctx->tid;
     const uint64_t bytes = mscclpp_dev_coll_result_bytes(coll, blocks);
     const uint32_t units = (uint32_t)mscclpp_dev_units(bytes), mask = mscclpp_dev_unit_mask(dtype);
@@ -258,10 +272,11 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const 
                                                                      : args->nranks;
     mscclpp_dev_coll_packets_t packets;
     mscclpp_dev_vec_t value;
+    uint64_t launches;
     uint32_t i, unit;
 
-    mscclpp_dev_enter(ctx, args);
-    mscclpp_dev_coll_packets_begin(ctx, &packets, coll, blocks);
+    mscclpp_dev_coll_packets_divide(ctx, &packets, coll, blocks);
+    launches = mscclpp_dev_coll_packets_begin(ctx, &packets);
     mscclpp_dev_coll_packets_send(ctx, &packets);
     if (packets.own_uses_slot) {
         mscclpp_dev_coll_packets_meet(ctx, args);

@@ -137,13 +137,12 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_unsized(mscclpp_dev_ctx_t *ctx, const msc
 {
     const mscclpp_dev_coll_args_t *coll = &args->coll;
     const mscclpp_dev_args_t *common = &coll->common;
-    const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
-    uint64_t barriers_before = 0, barriers = 0;
+    uint64_t barriers_before = 0, barriers = 0, launches;
     mscclpp_dev_coll_packets_t packets;
     mscclpp_dev_coll_turn_t turn;
 
-    mscclpp_dev_enter(ctx, common);
-    mscclpp_dev_coll_packets_begin(ctx, &packets, coll, args);
+    mscclpp_dev_coll_packets_divide(ctx, &packets, coll, args);
+    launches = mscclpp_dev_coll_packets_begin(ctx, &packets);
     if (ctx->block == 0) {
         mscclpp_dev_coll_send_heads(ctx, &packets);
     }

@@ -163,21 +163,21 @@ MSCCLPP_DEV void mscclpp_dev_plan_await_batch(mscclpp_dev_ctx_t *ctx, const mscc
         has_arrived = true;
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_PLAN_BATCH; ++i) {
-            has_arrived &= mscclpp_dev_poll_unit(span->address + mscclpp_dev_plan_batch_unit(ctx, batch, i) *
-                                                                     MSCCLPP_DEV_PACKET_UNIT,
-                                                 MSCCLPP_DEV_PACKET_STEP, &values[i], flag, MSCCLPP_DEV_LL16);
+            has_arrived &= mscclpp_dev_poll_unit(
+                mscclpp_dev_plan_slot(args, span->address, mscclpp_dev_plan_batch_unit(ctx, batch, i)),
+                args->packet_gap, &values[i], flag, MSCCLPP_DEV_LL16);
         }
     } while (!has_arrived && mscclpp_dev_plan_wait_turn(ctx, args, &wait, span->rank));
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < MSCCLPP_DEV_PLAN_BATCH; ++i) {
-        MSCCLPP_DEV_SAW_PACKET(span->address + mscclpp_dev_plan_batch_unit(ctx, batch, i) * MSCCLPP_DEV_PACKET_UNIT);
+        MSCCLPP_DEV_SAW_PACKET(mscclpp_dev_plan_slot(args, span->address, mscclpp_dev_plan_batch_unit(ctx, batch, i)));
     }
 }
 
 /* Stores a batch to an item, as packets if the item holds packets. */
-MSCCLPP_DEV void mscclpp_dev_plan_put_batch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_span_t *span,
-                                            uint32_t flag, mscclpp_dev_plan_batch_t batch,
-                                            const mscclpp_dev_vec_t *values)
+MSCCLPP_DEV void mscclpp_dev_plan_put_batch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                            const mscclpp_dev_plan_span_t *span, uint32_t flag,
+                                            mscclpp_dev_plan_batch_t batch, const mscclpp_dev_vec_t *values)
 {
     uint32_t i;
 
@@ -188,10 +188,10 @@ MSCCLPP_DEV void mscclpp_dev_plan_put_batch(const mscclpp_dev_ctx_t *ctx, const 
         if (unit < batch.units && span->packets == 0) {
             mscclpp_dev_st_vec(span->address + unit * MSCCLPP_DEV_UNIT, values[i]);
         } else if (unit < batch.units) {
-            char *slot = span->address + unit * MSCCLPP_DEV_PACKET_UNIT;
+            char *slot = mscclpp_dev_plan_slot(args, span->address, unit);
 
             MSCCLPP_DEV_SENDS_PACKET(slot);
-            mscclpp_dev_put_unit(slot, MSCCLPP_DEV_PACKET_STEP, values[i], flag, MSCCLPP_DEV_LL16);
+            mscclpp_dev_put_unit(slot, args->packet_gap, values[i], flag, MSCCLPP_DEV_LL16);
         }
     }
 }
@@ -234,7 +234,7 @@ MSCCLPP_DEV bool mscclpp_dev_plan_packet_batches(mscclpp_dev_ctx_t *ctx, const m
         }
         for (i = 0; i < step->targets; ++i) {
             span = mscclpp_dev_plan_span(args, run, step->items + step->sources + i, slice.first_byte);
-            mscclpp_dev_plan_put_batch(ctx, &span, run->flag, batch, values);
+            mscclpp_dev_plan_put_batch(ctx, args, &span, run->flag, batch, values);
         }
     }
     return true;

@@ -22,10 +22,10 @@ MSCCLPP_DEV bool mscclpp_dev_plan_is_brief(const mscclpp_dev_ctx_t *ctx, const m
 /*
  * Loads a unit of a span into *value. Returns false, with *value undefined, if the unit's packets have not arrived.
  */
-MSCCLPP_DEV bool mscclpp_dev_plan_brief_load(const mscclpp_dev_plan_span_t *span, uint32_t unit, uint32_t flag,
-                                             mscclpp_dev_vec_t *value)
+MSCCLPP_DEV bool mscclpp_dev_plan_brief_load(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
+                                             uint32_t unit, uint32_t flag, mscclpp_dev_vec_t *value)
 {
-    char *slot = span->address + (uint64_t)unit * MSCCLPP_DEV_PACKET_UNIT;
+    char *slot;
     bool has_arrived;
 
     if (span->packets == 0) {
@@ -34,7 +34,8 @@ MSCCLPP_DEV bool mscclpp_dev_plan_brief_load(const mscclpp_dev_plan_span_t *span
                      : mscclpp_dev_plan_load_part(span->address, unit, span->bytes);
         return true;
     }
-    has_arrived = mscclpp_dev_poll_unit(slot, MSCCLPP_DEV_PACKET_STEP, value, flag, MSCCLPP_DEV_LL16);
+    slot = mscclpp_dev_plan_slot(args, span->address, unit);
+    has_arrived = mscclpp_dev_poll_unit(slot, args->packet_gap, value, flag, MSCCLPP_DEV_LL16);
     if (has_arrived) {
         MSCCLPP_DEV_SAW_PACKET(slot);
     }
@@ -66,7 +67,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_brief_unit(mscclpp_dev_ctx_t *ctx, const msccl
             for (j = 0; j < MSCCLPP_DEV_PLAN_SOURCES; ++j) {
                 if ((missing_mask >> j & 1) != 0) {
                     span = mscclpp_dev_plan_span_of(args, &items[i + j], flag);
-                    if (mscclpp_dev_plan_brief_load(&span, unit, flag, &values[j])) {
+                    if (mscclpp_dev_plan_brief_load(args, &span, unit, flag, &values[j])) {
                         missing_mask &= ~(1u << j);
                     } else {
                         late_rank = span.rank;

@@ -120,6 +120,18 @@ MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan
 }
 
 /*
+ * Returns the place of the first packet of a unit, for a span at `address` that holds packets. The second packet is
+ * args->packet_gap bytes behind it. The formula serves both kinds of places (MSCCLPP_DEV_PLAN_PLANE): a unit whose
+ * packets would be side by side at byte b of a pair of planes has its first packet at b / 2 there.
+ */
+MSCCLPP_DEV char *mscclpp_dev_plan_slot(const mscclpp_dev_plan_args_t *args, char *address, uint64_t unit)
+{
+    char *side_by_side = address + unit * MSCCLPP_DEV_PACKET_UNIT;
+
+    return side_by_side - ((uintptr_t)side_by_side & (2 * args->packet_gap - 1)) / 2;
+}
+
+/*
  * The next functions handle parts of units, units at other addresses, and packets of 8 bytes. They are out of line,
  * because these are rare.
  */
@@ -157,7 +169,7 @@ MSCCLPP_DEV bool mscclpp_dev_plan_is_whole_unit(const mscclpp_dev_plan_span_t *s
 MSCCLPP_DEV bool mscclpp_dev_plan_try_load(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
                                            uint64_t unit, uint32_t flag, mscclpp_dev_vec_t *value)
 {
-    char *slot = span->address + unit * MSCCLPP_DEV_PACKET_UNIT;
+    char *slot;
     bool has_arrived;
 
     if (span->packets == 0) {
@@ -166,9 +178,10 @@ MSCCLPP_DEV bool mscclpp_dev_plan_try_load(const mscclpp_dev_plan_args_t *args, 
                      : mscclpp_dev_plan_load_part(span->address, unit, span->bytes);
         return true;
     }
+    slot = mscclpp_dev_plan_slot(args, span->address, unit);
     has_arrived = args->width == MSCCLPP_DEV_LL8
                       ? mscclpp_dev_plan_poll8(slot, value, flag)
-                      : mscclpp_dev_poll_unit(slot, MSCCLPP_DEV_PACKET_STEP, value, flag, MSCCLPP_DEV_LL16);
+                      : mscclpp_dev_poll_unit(slot, args->packet_gap, value, flag, MSCCLPP_DEV_LL16);
     if (has_arrived) {
         MSCCLPP_DEV_SAW_PACKET(slot);
     }
@@ -199,7 +212,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_await_unit(mscclpp_dev_ctx_t *ctx, const msccl
 MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
                                         uint64_t unit, uint32_t flag, mscclpp_dev_vec_t value, uint32_t mask)
 {
-    char *slot = span->address + unit * MSCCLPP_DEV_PACKET_UNIT;
+    char *slot;
 
     if (span->packets == 0) {
         if (mscclpp_dev_plan_is_whole_unit(span, unit) && mask == MSCCLPP_DEV_WHOLE_UNIT) {
@@ -209,11 +222,12 @@ MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, con
         }
         return;
     }
+    slot = mscclpp_dev_plan_slot(args, span->address, unit);
     MSCCLPP_DEV_SENDS_PACKET(slot);
     if (args->width == MSCCLPP_DEV_LL8) {
         mscclpp_dev_plan_put8(slot, value, flag);
     } else {
-        mscclpp_dev_put_unit(slot, MSCCLPP_DEV_PACKET_STEP, value, flag, MSCCLPP_DEV_LL16);
+        mscclpp_dev_put_unit(slot, args->packet_gap, value, flag, MSCCLPP_DEV_LL16);
     }
 }
 

@@ -66,14 +66,12 @@ void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args
 }
 
 /*
- * The next kernel of the stream may start early only if this rank has the GPU for itself, so that there are
- * multiprocessors for both kernels. In a graph no kernel starts early, because an edge lets a kernel start only after
- * the previous kernel has ended.
+ * The next kernel of the stream or graph may start early only if this rank has the GPU for itself, so that there are
+ * multiprocessors for both kernels.
  */
 mscclpp_dev_release_t mscclpp_runner_queued_release(const mscclpp_runner_t *runner)
 {
-    return runner->group->meet_first || runner->shares_gpu || runner->is_recording ? MSCCLPP_DEV_RELEASE_DEVICE
-                                                                                   : MSCCLPP_DEV_RELEASE_STREAM;
+    return runner->group->meet_first || runner->shares_gpu ? MSCCLPP_DEV_RELEASE_DEVICE : MSCCLPP_DEV_RELEASE_STREAM;
 }
 
 bool mscclpp_runner_has_ended(const mscclpp_runner_t *runner)

@@ -191,6 +191,7 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
         args->bases[MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_OUTPUT] = run->peer_out[rank];
     }
     args->chunk = run->chunk_bytes;
+    args->packet_gap = MSCCLPP_DEV_PLAN_PACKET_GAP(args);
     args->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(args, stride, bytes);
     args->stride = stride;
     /*
@@ -199,7 +200,8 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
     args->lasting = plan->file->shares_buffers || run->goes_apart ? NULL : plan->lasting;
     choose_kernel(run, &launch);
     if (run->app_stream != NULL) {
-        args->common.release = MSCCLPP_DEV_RELEASE_DEVICE;
+        args->common.release =
+            team->fabric != NULL ? MSCCLPP_DEV_RELEASE_DEVICE : mscclpp_runner_queued_release(&team->runner);
         args->common.epoch_limit = (uint32_t)mscclpp_plans_epoch_limit(team);
     }
     ++plan->launches;

@@ -14,7 +14,7 @@
 /* For queued calls, in bytes: the largest message that rooms are made for, and the maximum for all rooms together. */
 #define QUEUED_MESSAGE_MAX ((uint64_t)1 << 20)
 #define QUEUED_ROOMS_MAX ((uint64_t)64 << 20)
-#define AREA_ALIGNMENT 256 /* of parts of a room that peers use, bytes */
+#define AREA_ALIGNMENT (2 * (uint64_t)MSCCLPP_DEV_PLAN_PLANE) /* of parts of a room that peers use, bytes */
 
 /*
  * Returns the maximum number of blocks of the plan's input or output on any rank. In a plan that programs run by its

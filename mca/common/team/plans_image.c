@@ -75,6 +75,21 @@ static void append_program(mscclpp_team_plan_t *plan, const mscclpp_team_t *team
 }
 
 /*
+ * Returns true if packets in the plan's scratch may lie in planes (MSCCLPP_DEV_PLAN_PLANE). Mappings keep the lower
+ * bits of addresses, so all ranks come to the same result. Between nodes the result is false: a proxy moves any bytes
+ * of the scratch, and might take one packet of a unit without the other.
+ */
+static bool allows_planes(const mscclpp_team_t *team, const mscclpp_dev_plan_args_t *args)
+{
+    uint64_t address_bits = args->half; /* of all places, combined by OR */
+
+    for (int rank = 0; rank < team->group.oob.size; ++rank) {
+        address_bits |= (uintptr_t)args->bases[MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_SCRATCH];
+    }
+    return team->fabric == NULL && args->mixes == 0 && address_bits % (2 * (uint64_t)MSCCLPP_DEV_PLAN_PLANE) == 0;
+}
+
+/*
  * Fills in plan->args, the kernel's arguments that do not depend on the call, and builds the image of the data that
  * they point to. `base` is the address of the image on the device.
  *
@@ -123,6 +138,7 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     args->chunks = plan->file->chunks;
     args->alignment = plan->file->unit;
     args->width = MSCCLPP_DEV_LL16;
+    args->planes = allows_planes(team, args);
     args->lasting = NULL;
     plan->lasting = address_in(base, append_bytes(image, args, sizeof(*args)));
 }
