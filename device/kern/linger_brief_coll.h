@@ -265,10 +265,11 @@ MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_ranks_end(const mscclpp_dev_args_t *
 /*
  * Receives this thread's unit from each rank that has a block for this rank, combines the units in rank order, and
  * stores the result. Threads with unit 0 also receive the empty packets of the other ranks. If a wait fails, sets
- * ctx->failed and stores nothing.
+ * ctx->failed and stores nothing. `batch` is a constant, at most MSCCLPP_DEV_BRIEF_BATCH: so many units are asked for
+ * at once.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
-                                                const mscclpp_dev_brief_coll_t *coll)
+                                                const mscclpp_dev_brief_coll_t *coll, uint32_t batch)
 {
     const uint32_t bytes = coll->lists != NULL ? mscclpp_dev_brief_coll_own_bytes(args, coll) : (uint32_t)args->bytes;
     const uint32_t last_unit = mscclpp_dev_brief_coll_last_unit(bytes),
@@ -288,11 +289,11 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
         return;
     }
     MSCCLPP_DEV_ROLLED
-    for (first = 0; first < senders_end && !ctx->failed; first += MSCCLPP_DEV_BRIEF_BATCH) {
+    for (first = 0; first < senders_end && !ctx->failed; first += batch) {
         do {
             late_rank = MSCCLPP_DEV_NOT_LATE;
             MSCCLPP_DEV_UNROLL
-            for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH; ++i) {
+            for (i = 0; i < batch; ++i) {
                 if (first + i < senders_end &&
                     !mscclpp_dev_poll_unit(slots + (first + i) * 2 * coll->packets.half_gap, coll->packets.half_gap,
                                            &units[i], coll->packets.flag, MSCCLPP_DEV_LL16)) {
@@ -302,7 +303,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
         } while (late_rank != MSCCLPP_DEV_NOT_LATE && mscclpp_dev_wait_turn(ctx, args, &wait, late_rank));
         if (is_hot) {
             MSCCLPP_DEV_UNROLL
-            for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH; ++i) {
+            for (i = 0; i < batch; ++i) {
                 if (first + i == 0) {
                     mscclpp_dev_acc_set(&acc, MSCCLPP_DTYPE_FLOAT32, units[i]);
                 } else if (first + i < ranks_end) {
@@ -360,7 +361,11 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclp
     mscclpp_dev_brief_advance(ctx, args, &brief);
     if (MSCCLPP_DEV_COMBINES(MSCCLPP_DEV_BELL_PATTERN(coll_word))) {
         if (!ctx->failed) {
-            mscclpp_dev_brief_coll_combine(ctx, args, &coll);
+            if (args->nranks == 2) { /* code for units that are not there would be fetched, too */
+                mscclpp_dev_brief_coll_combine(ctx, args, &coll, 2);
+            } else {
+                mscclpp_dev_brief_coll_combine(ctx, args, &coll, MSCCLPP_DEV_BRIEF_BATCH);
+            }
         }
     } else if (is_in_row) {
         mscclpp_dev_brief_coll_move(ctx, args, &coll, max_units);

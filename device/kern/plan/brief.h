@@ -44,27 +44,26 @@ MSCCLPP_DEV bool mscclpp_dev_plan_brief_load(const mscclpp_dev_plan_args_t *args
 
 /*
  * Combines a unit of a step's sources in their order, and stores it to all targets. If a wait fails, sets ctx->failed
- * and stores nothing.
+ * and stores nothing. `batch` is a constant, at most MSCCLPP_DEV_PLAN_SOURCES: so many sources are asked for at once.
+ * If it is 1, there is only one source.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_brief_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                              const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_item_t *items,
-                                             uint32_t unit, uint32_t flag, bool hot, int dtype, int op)
+                                             uint32_t unit, uint32_t flag, bool hot, int dtype, int op, uint32_t batch)
 {
     mscclpp_dev_vec_t values[MSCCLPP_DEV_PLAN_SOURCES];
     mscclpp_dev_plan_span_t span;
     mscclpp_dev_acc_t acc;
     uint32_t i, j;
 
-    for (i = 0; i < step->sources; i += MSCCLPP_DEV_PLAN_SOURCES) {
-        const uint32_t sources_left = step->sources - i;
+    for (i = 0; i < (batch == 1 ? 1 : step->sources); i += batch) {
+        const uint32_t count = batch == 1 || step->sources - i > batch ? batch : step->sources - i;
         mscclpp_dev_wait_t wait = {0, 0};
-        uint32_t missing_mask = sources_left < MSCCLPP_DEV_PLAN_SOURCES ? (1u << sources_left) - 1
-                                                                        : (1u << MSCCLPP_DEV_PLAN_SOURCES) - 1,
-                 late_rank = 0;
+        uint32_t missing_mask = (1u << count) - 1, late_rank = 0;
 
         do {
             MSCCLPP_DEV_UNROLL
-            for (j = 0; j < MSCCLPP_DEV_PLAN_SOURCES; ++j) {
+            for (j = 0; j < batch; ++j) {
                 if ((missing_mask >> j & 1) != 0) {
                     span = mscclpp_dev_plan_span_of(args, &items[i + j], flag);
                     if (mscclpp_dev_plan_brief_load(args, &span, unit, flag, &values[j])) {
@@ -76,10 +75,10 @@ MSCCLPP_DEV void mscclpp_dev_plan_brief_unit(mscclpp_dev_ctx_t *ctx, const msccl
             }
         } while (missing_mask != 0 && mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->late_ranks[late_rank]));
         MSCCLPP_DEV_UNROLL
-        for (j = 0; j < MSCCLPP_DEV_PLAN_SOURCES; ++j) {
+        for (j = 0; j < batch && batch > 1; ++j) {
             if (i + j == 0) {
                 mscclpp_dev_acc_set(&acc, dtype, values[0]);
-            } else if (i + j < step->sources) {
+            } else if (j < count) {
                 mscclpp_dev_acc_add(&acc, hot, dtype, op, values[j]);
             }
         }
@@ -87,7 +86,9 @@ MSCCLPP_DEV void mscclpp_dev_plan_brief_unit(mscclpp_dev_ctx_t *ctx, const msccl
     if (ctx->failed) {
         return;
     }
-    values[0] = step->sources > 1 ? mscclpp_dev_acc_get(&acc, dtype) : values[0];
+    if (batch > 1) {
+        values[0] = mscclpp_dev_acc_get(&acc, dtype);
+    }
     for (i = 0; i < step->targets; ++i) {
         span = mscclpp_dev_plan_span_of(args, &items[step->sources + i], flag);
         mscclpp_dev_plan_store(args, &span, unit, flag, values[0], mscclpp_dev_unit_mask(dtype));
@@ -112,8 +113,16 @@ MSCCLPP_DEV void mscclpp_dev_plan_brief(mscclpp_dev_ctx_t *ctx, const mscclpp_de
             continue;
         }
         units = (uint32_t)(step->size * args->chunk / MSCCLPP_DEV_UNIT);
+        /* Few sources have code of their own: code for sources that are not there would be fetched, too. */
         for (unit = ctx->tid; unit < units && !ctx->failed; unit += ctx->nthreads) {
-            mscclpp_dev_plan_brief_unit(ctx, args, step, items + step->items, unit, flag, hot, dtype, op);
+            if (step->sources == 1) {
+                mscclpp_dev_plan_brief_unit(ctx, args, step, items + step->items, unit, flag, hot, dtype, op, 1);
+            } else if (step->sources == 2) {
+                mscclpp_dev_plan_brief_unit(ctx, args, step, items + step->items, unit, flag, hot, dtype, op, 2);
+            } else {
+                mscclpp_dev_plan_brief_unit(ctx, args, step, items + step->items, unit, flag, hot, dtype, op,
+                                            MSCCLPP_DEV_PLAN_SOURCES);
+            }
         }
     }
 }
