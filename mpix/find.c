@@ -10,13 +10,13 @@
 #define FILE_NAME "mca_coll_mscclpp.so"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int has_searched; /* the search was made; its result never changes */
-static int result = MPI_SUCCESS;
+static int has_searched; /* a search has ended; `search_code` and `component_table` no longer change */
+static int search_code = MPI_SUCCESS;
 static const mca_coll_mscclpp_api_t *component_table; /* NULL: there is none */
 
 /*
- * Stores a handle of this loaded file in *context if it is the component, and ends the search. dl_iterate_phdr calls
- * it.
+ * dl_iterate_phdr calls this function for each loaded file. If the file is the component, stores its handle in *context
+ * and ends the search.
  */
 static int open_if_component(struct dl_phdr_info *info, size_t size, void *context)
 {
@@ -32,11 +32,11 @@ static int open_if_component(struct dl_phdr_info *info, size_t size, void *conte
 
 /*
  * Searches for the component's table in this process. Looks first among the symbols that are visible to all files, and
- * then in the component's file, whose symbols may be hidden from other files. If the table is of another version, or
- * shorter than this library's, prints a message and sets `result` to MPI_ERR_OTHER. A longer table is accepted, because
- * new members are only added at its end. The caller holds the lock.
+ * then in the component's file, whose symbols may be hidden from other files. If the component has no table, or one of
+ * another version, or one shorter than this library's, prints a message and sets `search_code` to MPI_ERR_OTHER. A
+ * longer table is accepted, because new members are only added at its end. The caller holds the lock.
  */
-static void search(void)
+static void search_component(void)
 {
     void *component = NULL;
 
@@ -56,14 +56,14 @@ static void search(void)
                       "interface is %u, and this library needs %u\n",
                       component_table == NULL ? 0 : component_table->version, MCA_COLL_MSCCLPP_API_VERSION);
         component_table = NULL;
-        result = MPI_ERR_OTHER;
+        search_code = MPI_ERR_OTHER;
     }
 }
 
 /*
  * Returns the component's table. The first call after MPI_Init searches, because Open MPI has then loaded its
- * components. Several threads may call this function at the same time. `result` and `component_table` are read without
- * the lock, because they do not change after the search.
+ * components. Several threads may call this function at the same time. `search_code` and `component_table` are read
+ * without the lock, because they do not change after the search.
  */
 const mca_coll_mscclpp_api_t *mpix_component(int *code_p)
 {
@@ -72,10 +72,10 @@ const mca_coll_mscclpp_api_t *mpix_component(int *code_p)
     (void)MPI_Initialized(&is_initialized);
     pthread_mutex_lock(&lock);
     if (!has_searched && is_initialized) {
-        search();
+        search_component();
         has_searched = 1;
     }
     pthread_mutex_unlock(&lock);
-    *code_p = result;
+    *code_p = search_code;
     return component_table;
 }

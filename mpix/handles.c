@@ -1,6 +1,9 @@
 /*
  * Writes the device handles. Each handle is copied field by field, since the layout in an installed header never
  * changes, whereas the component's own structs may change.
+ *
+ * Each writer fills in a local variable and then copies it, because the application's memory may have any alignment.
+ * Unused bytes are 0.
  */
 #include "mpix/handles.h"
 
@@ -57,12 +60,7 @@ size_t mpix_partitions_handle_size(unsigned abi)
     return abi == 1 ? sizeof(mpix_partitions_t) : 0;
 }
 
-/*
- * Fills in the head with which all handles begin. `size` is the number of bytes of the whole handle.
- *
- * Each of the functions below makes a handle in a local variable and then copies the handle, because the application's
- * memory may have any alignment. Unused bytes of a handle are 0.
- */
+/* Fills in the head with which all handles begin. `size` is the number of bytes of the whole handle. */
 static void write_head(unsigned abi, const mscclpp_dev_user_watch_t *watch, mpix_head_t *head, size_t size)
 {
     head->abi = abi;
@@ -89,8 +87,8 @@ void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *device_mem
 }
 
 /*
- * Writes the handle of a port channel for mpix_write_channel. mpix_trigger_t and the component's trigger have the same
- * layout under two names, so the address of the ring is only cast.
+ * Writes the handle of a port channel for mpix_write_channel. mpix_trigger_t has the layout of the component's trigger,
+ * so the ring's address needs only a cast.
  */
 static void write_port(unsigned abi, const mscclpp_dev_user_channel_t *device_channel, void *handle)
 {

@@ -10,7 +10,7 @@
 const void *mscclpp_dev_cuda_linger_kernel(void);
 
 /*
- * Determines which cluster sizes `device`, which is current, supports, for mscclpp_dev_cuda_launch_lingering. Called
+ * Finds the cluster sizes that `device` supports, for mscclpp_dev_cuda_launch_lingering. The device is current. Called
  * before the first launch there. Fails silently: the device then has no clusters.
  */
 void mscclpp_dev_cuda_find_clusters(int device);

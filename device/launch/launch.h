@@ -54,8 +54,8 @@ int mscclpp_dev_twin_queue_create(mscclpp_dev_twin_queue_t **queue_p);
 void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue);
 
 /*
- * Puts a launch, whose arguments are copied, into a queue, or runs it at once (see above), which cannot fail. Returns
- * 0, or an errno value with nothing queued.
+ * Copies a launch with its arguments into a queue. May instead run it at once (see above); that cannot fail. Returns 0,
+ * or an errno value with nothing queued.
  */
 int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_launch_t *launch);
 
@@ -70,7 +70,7 @@ typedef struct {
 int mscclpp_dev_twin_copy(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twin_copy_t *copy);
 
 /*
- * Makes launches of a queue never run in the caller's thread, for queues that applications see. Call it before anything
+ * Forbids that launches of a queue run in the caller's thread. For queues that applications see. Called before anything
  * is queued.
  */
 void mscclpp_dev_twin_queue_set_apart(mscclpp_dev_twin_queue_t *queue);

@@ -79,14 +79,15 @@ void bench_channel_report_header(const bench_report_t *report, const bench_coll_
            env->on_twin ? "HOST TWIN: CPU threads and memory, these times say nothing about GPUs" : "CUDA");
     bench_report_places(env);
     if (coll == NULL) {
-        printf("# one way: half of the time of a message to and fro, as packets, as a put and a signal, and by a "
-               "port.\n");
+        printf("# one way: half of the time of a message to the peer and back. Columns: packets; a put and a signal; a "
+               "port channel.\n");
     } else {
-        printf("# size: %s. A call's data go as packets%s, as puts and signals, and by ports.\n", coll->sized_buffer,
+        printf("# size: %s. Columns: packets%s; puts and signals; port channels.\n", coll->sized_buffer,
                coll->reduces && BENCH_WHOLE == coll->blocks ? ", by mpix_allreduce_small" : "");
     }
     printf("# Median of %d rounds of the slowest rank\n#\n# %10s %10s %10s %10s %8s\n# %10s %10s %10s %10s\n",
-           report->options->rounds, "size", "packets", "put", "port", "#wrong", "(B)", "(us)", "(us)", "(us)");
+           report->options->rounds, "size", way_names[0], way_names[1], way_names[2], "#wrong", "(B)", "(us)", "(us)",
+           "(us)");
     fflush(stdout);
 }
 

@@ -34,8 +34,8 @@ unsigned bench_channel_threads(size_t bytes);
 bool bench_channel_wait(const bench_env_t *env, int code, const uint64_t *elapsed_ns);
 
 /*
- * Print the head of the table and a row, on rank 0; the row goes to the JSON file, too. `coll`: the collective; NULL:
- * messages in pairs, of which half of a round's time is shown.
+ * Print the head of the table and a row, on rank 0; the row goes to the JSON file, too. If `coll` is NULL, ranks
+ * exchange messages in pairs, and half of a round's time is shown.
  */
 void bench_channel_report_header(const bench_report_t *report, const bench_coll_t *coll);
 void bench_channel_report_row(bench_report_t *report, const bench_coll_t *coll, const bench_channel_row_t *row);

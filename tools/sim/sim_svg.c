@@ -13,6 +13,15 @@ enum { PANEL_WIDTH = 560, PANEL_HEIGHT = 400, PLOT_LEFT = 70, PLOT_TOP = 50, PLO
  */
 enum { LINE_HEIGHT = 14, LABEL_WIDTH = 26, FULL_BAR = 200, BAR_LABEL = 206 /* where its label begins */ };
 
+/* In pixels: distances of texts from the panel's top, from an edge of the plot, or from the line of a value. */
+enum {
+    TITLE_BASELINE = 24,       /* from the panel's top */
+    TIME_LABEL_GAP = 6,        /* from the end of a label to the plot's left edge */
+    TIME_LABEL_BASELINE = 4,   /* from the line of the label's value, which then points at the label's middle */
+    LOWER_LABEL_BASELINE = 16, /* from the plot's bottom */
+    LOWER_NAME_BASELINE = 36   /* from the plot's bottom */
+};
+
 /* The range of times that have labels, as powers of ten of a second: 1 ns to 100 s. */
 enum { MIN_POWER = -9, MAX_POWER = 2 };
 
@@ -98,34 +107,37 @@ static void fit_axes(chart_t *chart, const sim_row_t *rows, size_t count)
 }
 
 /*
- * Draws the frame, the axes and their labels. A label on the lower axis is left out if it would touch the label before
- * it.
+ * Draws the frame, the axes and their labels. Leaves out a label of the lower axis that would touch the label drawn
+ * last.
  */
 static void draw_axes(const chart_t *chart, const sim_row_t *rows, size_t count, const char *title)
 {
-    static const char *const units[] = {"1 ns", "10 ns", "100 ns", "1 us", "10 us", "100 us",
-                                        "1 ms", "10 ms", "100 ms", "1 s",  "10 s",  "100 s"};
-    double last_x = -INFINITY;
+    /* The labels from 10^MIN_POWER to 10^MAX_POWER seconds. */
+    static const char *const time_labels[] = {"1 ns", "10 ns", "100 ns", "1 us", "10 us", "100 us",
+                                              "1 ms", "10 ms", "100 ms", "1 s",  "10 s",  "100 s"};
+    double last_pixel = -INFINITY;
     int power;
     size_t i;
 
-    fprintf(chart->out, "<text x=\"%d\" y=\"24\" font-weight=\"bold\">%s</text>\n", PLOT_LEFT, title);
+    fprintf(chart->out, "<text x=\"%d\" y=\"%d\" font-weight=\"bold\">%s</text>\n", PLOT_LEFT, TITLE_BASELINE, title);
     fprintf(chart->out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#888888\"/>\n",
             PLOT_LEFT, PLOT_TOP, PLOT_WIDTH, PLOT_HEIGHT);
     for (power = (int)chart->min_y; power <= (int)chart->max_y; ++power) {
         fprintf(chart->out, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"#dddddd\"/>", PLOT_LEFT,
                 y_pixel(chart, power), PLOT_LEFT + PLOT_WIDTH, y_pixel(chart, power));
-        fprintf(chart->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", PLOT_LEFT - 6,
-                y_pixel(chart, power) + 4, power >= MIN_POWER && power <= MAX_POWER ? units[power - MIN_POWER] : "");
+        fprintf(chart->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", PLOT_LEFT - TIME_LABEL_GAP,
+                y_pixel(chart, power) + TIME_LABEL_BASELINE,
+                power >= MIN_POWER && power <= MAX_POWER ? time_labels[power - MIN_POWER] : "");
     }
     for (i = 0; i < count; ++i) {
-        const double x = x_pixel(chart, x_of(&rows[i], chart->by_bytes));
+        const double pixel = x_pixel(chart, x_of(&rows[i], chart->by_bytes));
 
-        if (fabs(x - last_x) < LABEL_WIDTH) {
+        if (fabs(pixel - last_pixel) < LABEL_WIDTH) {
             continue;
         }
-        last_x = x;
-        fprintf(chart->out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", x, PLOT_TOP + PLOT_HEIGHT + 16);
+        last_pixel = pixel;
+        fprintf(chart->out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", pixel,
+                PLOT_TOP + PLOT_HEIGHT + LOWER_LABEL_BASELINE);
         if (chart->by_bytes) {
             print_bytes(chart->out, rows[i].run.bytes);
         } else {
@@ -134,7 +146,7 @@ static void draw_axes(const chart_t *chart, const sim_row_t *rows, size_t count,
         fprintf(chart->out, "</text>\n");
     }
     fprintf(chart->out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", PLOT_LEFT + PLOT_WIDTH / 2,
-            PLOT_TOP + PLOT_HEIGHT + 36, chart->by_bytes ? "bytes" : "nodes");
+            PLOT_TOP + PLOT_HEIGHT + LOWER_NAME_BASELINE, chart->by_bytes ? "bytes" : "nodes");
 }
 
 /*
@@ -214,7 +226,8 @@ static void draw_traffic(FILE *out, const sim_row_t *rows, size_t count)
     int bars = 0, class;
     size_t i, j;
 
-    fprintf(out, "<text x=\"%d\" y=\"24\" font-weight=\"bold\">busiest links, of the time</text>\n", PLOT_LEFT);
+    fprintf(out, "<text x=\"%d\" y=\"%d\" font-weight=\"bold\">busiest links, of the time</text>\n", PLOT_LEFT,
+            TITLE_BASELINE);
     for (i = 0; i < count && bars < MAX_CURVES; ++i) {
         /* Bars are drawn when the loop is at the last row of a curve of time by bytes. */
         for (j = i + 1; j < count && !are_on_one_curve(&rows[i], &rows[j], true); ++j) {

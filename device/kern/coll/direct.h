@@ -38,8 +38,8 @@ MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *
 /*
  * Copies this thread's part of a block of `bytes` bytes to each of `count` places, beginning with place `first_target`.
  * Copies aligned blocks as mscclpp_dev_coll_copy_units does, other blocks as mscclpp_dev_coll_copy_shifted does or, on
- * the twin, a long block by rows. `thread` is the thread's number among the `threads` threads of the grid.
- * `is_aligned`: all addresses are multiples of MSCCLPP_DEV_UNIT.
+ * the twin, a long block by rows. `thread` is the thread's number among the `threads` threads of the grid. `is_aligned`
+ * is true only if all addresses are multiples of MSCCLPP_DEV_UNIT.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_copy(char *const *to, uint32_t count, uint32_t first_target, const char *from,
                                          uint64_t bytes, bool is_aligned, uint64_t thread, uint64_t threads)
@@ -123,8 +123,9 @@ MSCCLPP_DEV void mscclpp_dev_direct_swap(const mscclpp_dev_direct_args_t *args, 
 }
 
 /*
- * Load and store a whole unit of a buffer of `bytes` bytes. `is_aligned`, a constant: the buffer begins at a multiple
- * of MSCCLPP_DEV_UNIT, and types have no padding. False always works; `mask` is then as in mscclpp_dev_st_unit.
+ * Load and store a whole unit of a buffer of `bytes` bytes. Callers pass a constant for `is_aligned`. It is true only
+ * if the buffer begins at a multiple of MSCCLPP_DEV_UNIT and the type has no padding. False is always allowed; `mask`
+ * is then as in mscclpp_dev_st_unit.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_direct_load(const char *from, uint64_t unit, uint64_t bytes, bool is_aligned)
 {
@@ -142,14 +143,16 @@ MSCCLPP_DEV void mscclpp_dev_direct_store(char *to, uint64_t unit, uint64_t byte
 }
 
 /*
- * Combines `batch` whole units, `step` apart, beginning with unit `unit`. A reduction stores the combination of the
- * operands of all ranks. A scan stores a result for each rank: the combination of the operands up to and including that
- * rank's operand or, if exclusive, of the operands before it. In an exclusive scan rank 0 has no result, and
- * args->to[0] is NULL. `batch`, `is_aligned` (mscclpp_dev_direct_load) and `hot` are constants; `hot` true: `dtype` and
- * `op` are constants as well.
+ * Combines `batch` whole units: `unit`, `unit + step`, and so on. A reduction stores the combination of the operands of
+ * all ranks. A scan stores a result for each rank: the combination of the operands up to and including that rank's
+ * operand or, if exclusive, of the operands before it. In an exclusive scan rank 0 has no result, and args->to[0] is
+ * NULL.
  *
- * Works in place, because only this thread accesses these units, and the thread loads a rank's operand before it stores
- * that rank's result.
+ * Callers pass constants for `batch`, `is_aligned` (as in mscclpp_dev_direct_load) and `hot`, so that the loops are
+ * unrolled. If `hot` is true, they pass constants for `dtype` and `op`, too (device/types/hot.h).
+ *
+ * Works in place: only this thread accesses these units, and it loads a rank's operand before it stores that rank's
+ * result.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *args, int batch, bool is_aligned, bool hot,
                                             int dtype, int op, uint64_t unit, uint64_t step)
@@ -207,8 +210,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *arg
 }
 
 /*
- * Combines one unit of any alignment, with the same results as mscclpp_dev_direct_combine. Works in place, because only
- * this thread accesses the unit, and the thread loads a rank's operand before it stores that rank's result.
+ * Combines one unit of any alignment, with the same results as mscclpp_dev_direct_combine, and works in place for the
+ * same reason.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t *args, bool hot, int dtype, int op,
                                                  uint64_t unit)
@@ -239,8 +242,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t
 }
 
 /*
- * Combines this thread's part of the blocks: units `thread`, `thread` + `threads` and so on, or, on the twin, rows.
- * `hot` is a constant; true: `dtype` and `op` are constants as well.
+ * Combines this thread's part of the blocks: units `thread`, `thread + threads`, and so on, or, on the twin, rows.
+ * Callers pass a constant for `hot`. If `hot` is true, they pass constants for `dtype` and `op`, too.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_combine_part(const mscclpp_dev_direct_args_t *args, bool hot, int dtype, int op,
                                                  uint64_t thread, uint64_t threads)
@@ -339,9 +342,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Runs the kernel for the modes that combine blocks. `hot` is a constant; true: `dtype` and `op` are constants as well.
- * If the first barrier fails, nothing is written. If the second barrier fails, the result may be incomplete, and is not
- * copied to args->home.
+ * Runs the kernel for the modes that combine blocks. Callers pass a constant for `hot`. If `hot` is true, they pass
+ * constants for `dtype` and `op`, too. If the first barrier fails, nothing is written. If the second barrier fails, the
+ * result may be incomplete, and is not copied to args->home.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_combine_direct(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_direct_args_t *args,
                                                  bool hot, int dtype, int op)

@@ -1,7 +1,7 @@
 /*
- * The functions of direct.h for large blocks on the host twin. Each thread handles adjacent units, so that the compiler
- * can vectorise the code and the C library can copy them. The results are the same, bit by bit. The twin handles small
- * blocks unit by unit, so that its tests run the GPU's code.
+ * Does on the host twin, for large blocks, what the functions of direct.h do. Each thread handles adjacent units, so
+ * that the compiler can vectorise the code, and memcpy can copy the units. The results are the same, bit by bit. The
+ * twin handles small blocks unit by unit, so that its tests run the GPU's code.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_DIRECT_ROWS_H
 #define MSCCLPP_DEVICE_KERN_COLL_DIRECT_ROWS_H
@@ -60,8 +60,8 @@ MSCCLPP_DEV void mscclpp_dev_rows_copy(char *const *to, uint32_t count, uint32_t
 }
 
 /*
- * Swaps this thread's part of the `bytes` bytes at `here` with those at `there`, row by row. The two memories must not
- * overlap.
+ * Swaps this thread's part of `bytes` bytes at `here` with the same part at `there`, row by row. The two ranges must
+ * not overlap. `thread` and `threads` are as in mscclpp_dev_direct_copy.
  */
 MSCCLPP_DEV void mscclpp_dev_rows_swap(char *here, char *there, uint64_t bytes, uint64_t thread, uint64_t threads)
 {

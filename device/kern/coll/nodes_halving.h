@@ -66,10 +66,10 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_nodes_halving_send(mscclpp_dev_ctx_t *
 }
 
 /*
- * Combines the partial results that have arrived in a round with this node's partial results at the same positions,
- * which have the same sizes. In round 0 this node has no results at position 0 yet, so the arrived results are stored
- * there, together with their sizes. If no node has results in this turn, there is nothing to combine. Called by all
- * threads, each of which combines other units.
+ * Combines the partial results that have arrived in a round with this node's partial results at the same positions.
+ * Both have the same sizes. In round 0 this node has no results at position 0 yet, so the arrived results are stored
+ * there, together with their sizes. A position is skipped if this owner has no results for the position's node in this
+ * turn. Called by all threads; each thread combines different units.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_combine(const mscclpp_dev_ctx_t *ctx,
                                                         const mscclpp_dev_coll_nodes_state_t *state,
@@ -78,26 +78,27 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_combine(const mscclpp_dev_ctx_t 
 {
     const mscclpp_dev_rounds_message_t message = mscclpp_dev_rounds_message(scheme, scheme->node, round, 1);
     const uint64_t pitch = mscclpp_dev_coll_nodes_pitch(state, turn);
-    uint64_t place = turn->set,
-             arrived = turn->set + mscclpp_dev_rounds_arrival_place(scheme, message, round, 1) * pitch;
+    uint64_t own_offset = turn->set,
+             arrived_offset = turn->set + mscclpp_dev_rounds_arrival_place(scheme, message, round, 1) * pitch;
     uint32_t position;
 
-    for (position = 0; position < message.count; ++position, place += pitch, arrived += pitch) {
+    for (position = 0; position < message.count; ++position, own_offset += pitch, arrived_offset += pitch) {
         const uint32_t for_node = mscclpp_dev_rounds_behind(scheme, position);
-        const bool stores = round == 0 && position == 0; /* this node has no partial results here yet */
-        const uint64_t end = mscclpp_dev_coll_nodes_slot_bytes(state, turn, arrived, scheme->node, for_node);
-        const uint64_t begin = stores ? 0
-                                      : MSCCLPP_DEV_COLL_NODES_HEAD(mscclpp_dev_coll_nodes_count_blocks(
-                                            state, turn, scheme->node, state->index, for_node));
-        char *own_results = state->args->nodes.exchange + place;
-        const char *received_results = state->args->nodes.exchange + arrived;
+        const bool has_own_results = round != 0 || position != 0;
+        const uint64_t end = mscclpp_dev_coll_nodes_slot_bytes(state, turn, arrived_offset, scheme->node, for_node);
+        /* The sizes at the head are equal, and are not combined. */
+        const uint64_t begin = has_own_results ? MSCCLPP_DEV_COLL_NODES_HEAD(mscclpp_dev_coll_nodes_count_blocks(
+                                                     state, turn, scheme->node, state->index, for_node))
+                                               : 0;
+        char *own_results = state->args->nodes.exchange + own_offset;
+        const char *received_results = state->args->nodes.exchange + arrived_offset;
         uint64_t offset;
 
         for (offset = begin + ctx->tid * MSCCLPP_DEV_UNIT; offset < end; offset += ctx->nthreads * MSCCLPP_DEV_UNIT) {
             mscclpp_dev_vec_t value = mscclpp_dev_ld_vec(received_results + offset);
             mscclpp_dev_acc_t acc;
 
-            if (!stores) {
+            if (has_own_results) {
                 mscclpp_dev_acc_set(&acc, state->dtype, mscclpp_dev_ld_vec(own_results + offset));
                 mscclpp_dev_acc_add(&acc, false, state->dtype, state->op, value);
                 value = mscclpp_dev_acc_get(&acc, state->dtype);

@@ -66,8 +66,8 @@ typedef struct {
 mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_query_t *query);
 
 /*
- * Returns the plan that programs run by this name, if it can do the operation, or NULL if there is none. No side
- * effects.
+ * Returns the plan that programs run by this name, if it can do the operation, or NULL if there is none. If several
+ * plans have the name, returns the first that can do `op`. No side effects.
  */
 mscclpp_team_plan_t *mscclpp_plans_find(const mscclpp_team_t *team, const char *name, mscclpp_op_t op);
 

@@ -103,7 +103,7 @@ plant coll-halving-unawaited collectives_halving "$halving" "$launcher" \
     's/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant coll-halving-early collectives_halving "$halving" "$launcher" 's/^        mscclpp_dev_block_sync\(ctx\);//'
 plant coll-halving-alone collectives_halving "$halving" "$launcher" \
-    's/if \(!stores\)/if (!stores \&\& position == 0)/'
+    's/if \(has_own_results\)/if (has_own_results \&\& position == 0)/'
 plant coll-halving-uncounted collectives_halving device/types/coll_nodes.h "$launcher" \
     's/\(\(distance_\)-1\)\) == 0\)/((distance_)-1)) == 0 ? 2 : 0)/'
 windows=$coll/nodes_windows.h

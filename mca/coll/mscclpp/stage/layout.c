@@ -112,7 +112,7 @@ static bool is_contiguous(const block_t *block)
            (1 == block->count || block->extent == (ptrdiff_t)block->size);
 }
 
-static void pieces_init(mca_coll_mscclpp_stage_pieces_t *list)
+static void init_pieces(mca_coll_mscclpp_stage_pieces_t *list)
 {
     list->pieces = list->built_in;
     list->used = 0;
@@ -120,12 +120,12 @@ static void pieces_init(mca_coll_mscclpp_stage_pieces_t *list)
 }
 
 /* Frees the pieces of the list. Leaves the list empty and usable. */
-static void pieces_release(mca_coll_mscclpp_stage_pieces_t *list)
+static void release_pieces(mca_coll_mscclpp_stage_pieces_t *list)
 {
     if (list->pieces != list->built_in) {
         mca_coll_mscclpp_stage_spare_put(list->pieces);
     }
-    pieces_init(list);
+    init_pieces(list);
 }
 
 static bool is_single(const mca_coll_mscclpp_stage_piece_t *piece)
@@ -134,7 +134,7 @@ static bool is_single(const mca_coll_mscclpp_stage_piece_t *piece)
 }
 
 /* Appends a copy of a piece. Returns an MPI error code; after an error the list is as before. */
-static int pieces_push(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_piece_t *piece)
+static int push_piece(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_piece_t *piece)
 {
     if (list->used == list->capacity) {
         size_t capacity = PIECES_GROWTH * list->capacity;
@@ -211,8 +211,8 @@ static bool merge_piece(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last
  * becomes several pieces, because the GPU's runtime refuses to copy it at once. In a type of absolute addresses,
  * neighbouring bytes may belong to two allocations. Returns an MPI error code.
  */
-static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
-                      const mca_coll_mscclpp_stage_piece_t *piece)
+static int add_piece(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
+                     const mca_coll_mscclpp_stage_piece_t *piece)
 {
     mca_coll_mscclpp_stage_piece_t slice = *piece;
     size_t bytes_left = piece->length;
@@ -222,7 +222,7 @@ static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
     mca_coll_mscclpp_stage_piece_bounds(piece, &low, &high);
     slice.in_one_allocation = bytes_to_end(builder, low) >= (size_t)(high - low);
     if (!is_single(piece)) {
-        return pieces_push(list, &slice);
+        return push_piece(list, &slice);
     }
     for (; bytes_left > 0 && OMPI_SUCCESS == rc; bytes_left -= slice.length, slice.offset += (ptrdiff_t)slice.length) {
         size_t available = bytes_to_end(builder, slice.offset);
@@ -230,7 +230,7 @@ static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
         slice.length = available > 0 && available < bytes_left ? available : bytes_left;
         slice.in_one_allocation = available > 0;
         if (0 == list->used || !merge_piece(builder, &list->pieces[list->used - 1], &slice)) {
-            rc = pieces_push(list, &slice);
+            rc = push_piece(list, &slice);
         }
     }
     return rc;
@@ -240,7 +240,7 @@ static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
  * Appends segments to the element's pieces. Segments of one length at one distance from each other become one piece.
  * Returns an MPI error code.
  */
-static int element_add_segments(element_t *element, const struct iovec *segments, uint32_t segment_count)
+static int add_segments(element_t *element, const struct iovec *segments, uint32_t segment_count)
 {
     int rc = OMPI_SUCCESS;
 
@@ -260,28 +260,32 @@ static int element_add_segments(element_t *element, const struct iovec *segments
             ++piece.count;
         }
         index += (uint32_t)piece.count;
-        rc = pieces_push(&element->list, &piece);
+        rc = push_piece(&element->list, &piece);
     }
     return rc;
 }
 
 /*
- * Determines the places of one element's `size` bytes of data. Returns OMPI_SUCCESS or, after a log, MPI_ERR_NO_MEM, or
- * MPI_ERR_TYPE if Open MPI does not describe all bytes. After an error the element has no type, but is usable.
+ * Finds where the `size` bytes of data of one element lie. Returns OMPI_SUCCESS, or MPI_ERR_NO_MEM, or MPI_ERR_TYPE if
+ * Open MPI does not describe all bytes; an error has been logged. The element then has no type, and can be read again.
  */
-static int element_read(element_t *element, const struct ompi_datatype_t *type, size_t size)
+static int read_element(element_t *element, const struct ompi_datatype_t *type, size_t size)
 {
     struct iovec *segments = NULL;
     uint32_t segment_count = 0;
-    size_t length = 0;
+    size_t capacity = SEGMENTS_FIRST, asked = 0, described_bytes = 0;
     bool have_all = false;
     int rc;
 
     element->type = NULL;
-    pieces_release(&element->list);
-    /* Ends when it has all segments, or has asked for as many as there are bytes of data, or for UINT32_MAX. */
-    for (size_t capacity = SEGMENTS_FIRST, asked = 0; !have_all && asked < size; capacity *= SEGMENTS_GROWTH) {
+    release_pieces(&element->list);
+    /*
+     * Asks for more and more segments. The loop ends when all of them have come, or when as many were asked for as
+     * there are bytes of data, or UINT32_MAX of them.
+     */
+    while (!have_all && asked < size && asked < UINT32_MAX) {
         asked = capacity < UINT32_MAX ? capacity : UINT32_MAX;
+        capacity *= SEGMENTS_GROWTH;
         mca_coll_mscclpp_stage_spare_put(segments);
         segments = mca_coll_mscclpp_stage_spare_get(asked * sizeof(*segments));
         if (segments == NULL) {
@@ -289,16 +293,13 @@ static int element_read(element_t *element, const struct ompi_datatype_t *type, 
             return MPI_ERR_NO_MEM;
         }
         segment_count = (uint32_t)asked;
-        have_all = mca_coll_mscclpp_stage_segments_read(type, segments, &segment_count, &length);
-        if (UINT32_MAX == asked) {
-            break;
-        }
+        have_all = mca_coll_mscclpp_stage_segments_read(type, segments, &segment_count, &described_bytes);
     }
-    if (have_all && length == size) {
-        rc = element_add_segments(element, segments, mca_coll_mscclpp_stage_segments_merge(segments, segment_count));
+    if (have_all && described_bytes == size) {
+        rc = add_segments(element, segments, mca_coll_mscclpp_stage_segments_merge(segments, segment_count));
     } else {
         mscclpp_error("a datatype of %zu bytes of data cannot be staged: Open MPI describes %zu bytes in %u segments",
-                      size, length, (unsigned)segment_count);
+                      size, described_bytes, (unsigned)segment_count);
         rc = MPI_ERR_TYPE;
     }
     mca_coll_mscclpp_stage_spare_put(segments);
@@ -314,23 +315,23 @@ int mca_coll_mscclpp_stage_element_pieces(mca_coll_mscclpp_stage_pieces_t *list,
     size_t size;
     int rc;
 
-    pieces_init(list);
-    pieces_init(&element.list);
+    init_pieces(list);
+    init_pieces(&element.list);
     ompi_datatype_type_size(type, &size);
-    rc = element_read(&element, type, size);
+    rc = read_element(&element, type, size);
     for (size_t index = 0; index < element.list.used && OMPI_SUCCESS == rc; ++index) {
-        rc = pieces_push(list, &element.list.pieces[index]);
+        rc = push_piece(list, &element.list.pieces[index]);
     }
-    pieces_release(&element.list);
+    release_pieces(&element.list);
     if (OMPI_SUCCESS != rc) {
-        pieces_release(list);
+        release_pieces(list);
     }
     return rc;
 }
 
 void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *list)
 {
-    pieces_release(list);
+    release_pieces(list);
 }
 
 /*
@@ -382,7 +383,7 @@ static int add_elements(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builde
 
         piece.offset += block->offset;
         repeat_piece(&piece, block->count, block->extent);
-        rc = pieces_add(list, builder, &piece);
+        rc = add_piece(list, builder, &piece);
     }
     return rc;
 }
@@ -405,23 +406,25 @@ static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
         }
         span = block_span(&block);
         if (is_contiguous(&block)) {
-            rc = pieces_add(list, builder, &span);
+            rc = add_piece(list, builder, &span);
             continue;
         }
         if (builder->element.type != block.type) {
-            rc = element_read(&builder->element, block.type, block.size);
+            rc = read_element(&builder->element, block.type, block.size);
         }
         if (OMPI_SUCCESS == rc) {
-            rc = may_add_holes && is_read_whole(builder, &block, &span) ? pieces_add(list, builder, &span)
+            rc = may_add_holes && is_read_whole(builder, &block, &span) ? add_piece(list, builder, &span)
                                                                         : add_elements(list, builder, &block);
         }
     }
     return rc;
 }
 
-/* Looks for a run of one element, at `address`, whose first byte `matches`. *address_p is the byte asked about last. */
-static bool runs_find(const element_t *element, uintptr_t address, bool (*matches)(const void *),
-                      const char **address_p)
+/*
+ * Looks for a run of the element at `address` for whose first byte `matches` is true. Sets *address_p to the byte that
+ * was asked about last.
+ */
+static bool find_run(const element_t *element, uintptr_t address, bool (*matches)(const void *), const char **address_p)
 {
     for (size_t index = 0; index < element->list.used; ++index) {
         const mca_coll_mscclpp_stage_piece_t *piece = &element->list.pieces[index];
@@ -440,16 +443,16 @@ static bool runs_find(const element_t *element, uintptr_t address, bool (*matche
  * Looks for a byte of a block for which `matches` is true. Asks about one byte of each run of each element, because the
  * elements of MPI_BOTTOM may be anywhere. If the type cannot be described, which is logged, returns false.
  */
-static bool elements_find(const block_t *block, element_t *element, uintptr_t address, bool (*matches)(const void *),
-                          const char **address_p)
+static bool find_in_elements(const block_t *block, element_t *element, uintptr_t address, bool (*matches)(const void *),
+                             const char **address_p)
 {
-    if (element->type != block->type && OMPI_SUCCESS != element_read(element, block->type, block->size)) {
+    if (element->type != block->type && OMPI_SUCCESS != read_element(element, block->type, block->size)) {
         return false;
     }
     for (size_t item = 0; item < block->count; ++item) {
         const ptrdiff_t offset = block->offset + (ptrdiff_t)item * block->extent;
 
-        if (runs_find(element, address + (uintptr_t)offset, matches, address_p)) {
+        if (find_run(element, address + (uintptr_t)offset, matches, address_p)) {
             return true;
         }
     }
@@ -472,9 +475,9 @@ static bool may_span_allocations(const mca_coll_mscclpp_stage_argument_t *argume
  * one. *is_settled_p becomes true if no other byte of the argument needs to be asked about, because all of them are in
  * one allocation.
  */
-static bool layout_find(const mca_coll_mscclpp_stage_argument_t *argument,
-                        const mca_coll_mscclpp_stage_layout_t *layout, element_t *element,
-                        bool (*matches)(const void *), const char **address_p, bool *is_settled_p)
+static bool find_in_layout(const mca_coll_mscclpp_stage_argument_t *argument,
+                           const mca_coll_mscclpp_stage_layout_t *layout, element_t *element,
+                           bool (*matches)(const void *), const char **address_p, bool *is_settled_p)
 {
     uintptr_t address = (uintptr_t)argument->address;
     block_t block;
@@ -496,7 +499,7 @@ static bool layout_find(const mca_coll_mscclpp_stage_argument_t *argument,
             continue;
         }
         if (MPI_BOTTOM == argument->address) {
-            if (elements_find(&block, element, address, matches, address_p)) {
+            if (find_in_elements(&block, element, address, matches, address_p)) {
                 return true;
             }
             continue;
@@ -516,10 +519,10 @@ bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argume
     bool is_settled, is_found;
 
     element.type = NULL;
-    pieces_init(&element.list);
-    is_found = layout_find(argument, &argument->read, &element, matches, address_p, &is_settled) ||
-               (!is_settled && layout_find(argument, &argument->write, &element, matches, address_p, &is_settled));
-    pieces_release(&element.list);
+    init_pieces(&element.list);
+    is_found = find_in_layout(argument, &argument->read, &element, matches, address_p, &is_settled) ||
+               (!is_settled && find_in_layout(argument, &argument->write, &element, matches, address_p, &is_settled));
+    release_pieces(&element.list);
     return is_found;
 }
 
@@ -558,13 +561,13 @@ int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
     builder_t builder;
     int rc;
 
-    pieces_init(&plan->in);
-    pieces_init(&plan->out);
+    init_pieces(&plan->in);
+    init_pieces(&plan->out);
     builder.address = (uintptr_t)argument->address;
     builder.allocation = 0;
     builder.allocation_bytes = 0;
     builder.element.type = NULL;
-    pieces_init(&builder.element.list);
+    init_pieces(&builder.element.list);
     plan->low = PTRDIFF_MAX;
     plan->high = PTRDIFF_MIN;
     widen_bounds(plan, &argument->read);
@@ -578,7 +581,7 @@ int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
     if (OMPI_SUCCESS == rc) {
         rc = add_blocks(&plan->out, &builder, &argument->write, false);
     }
-    pieces_release(&builder.element.list);
+    release_pieces(&builder.element.list);
     plan->bytes = sum_bytes(&plan->in) + sum_bytes(&plan->out);
     if (OMPI_SUCCESS != rc) {
         mca_coll_mscclpp_stage_plan_release(plan);
@@ -588,6 +591,6 @@ int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
 
 void mca_coll_mscclpp_stage_plan_release(mca_coll_mscclpp_stage_plan_t *plan)
 {
-    pieces_release(&plan->in);
-    pieces_release(&plan->out);
+    release_pieces(&plan->in);
+    release_pieces(&plan->out);
 }

@@ -30,12 +30,12 @@ bool mscclpp_verbs_gids_match(const union ibv_gid *first, const union ibv_gid *s
 }
 
 /*
- * Returns true if the GID is of RoCE version 2. Version 2 is preferred, because routers forward it and networks are
- * usually set up for it. Returns false if the version is unknown.
+ * Returns true if entry `index` of the port's table is of RoCE version 2, and false if it is not, or if its version is
+ * unknown.
  */
 static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index)
 {
-    char file_name[IBV_SYSFS_PATH_MAX + 64];
+    char path[IBV_SYSFS_PATH_MAX + 64];
     char text[16] = "";
     FILE *file;
 
@@ -45,10 +45,10 @@ static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rai
             return IBV_GID_TYPE_ROCE_V2 == entry.gid_type;
         }
     }
-    /* A library without query_gid_ex does not tell the version, but sysfs does. */
-    snprintf(file_name, sizeof(file_name), "%s/ports/%d/gid_attrs/types/%d", rail->context->device->ibdev_path,
-             rail->port, index);
-    file = fopen(file_name, "re");
+    /* The library has no query_gid_ex, or the call failed. sysfs tells the version, too. */
+    snprintf(path, sizeof(path), "%s/ports/%d/gid_attrs/types/%d", rail->context->device->ibdev_path, rail->port,
+             index);
+    file = fopen(path, "re");
     if (file == NULL) {
         return false;
     }
@@ -60,8 +60,9 @@ static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rai
 }
 
 /*
- * Returns how well a GID suits. 0 is useless, higher is better. RoCE v2 counts most. Then IPv4, which every network
- * has, is better than other routable addresses, and those are better than link-local ones.
+ * Returns how well a GID suits. 0 is useless, higher is better. RoCE v2 counts most, because routers forward it and
+ * networks are usually set up for it. Next, IPv4 is better than other routable addresses, because every network has it.
+ * Link-local addresses come last.
  */
 static int grade_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index,
                      const union ibv_gid *gid)
