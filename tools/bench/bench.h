@@ -166,7 +166,7 @@ typedef struct {
     int iterations;        /* calls in a round; 0: chosen by the time that a call takes */
     int warmup;            /* untimed calls before each size */
     int checks;            /* verified calls of each size */
-    int rounds;            /* of which the median counts */
+    int rounds;            /* timed rounds of each size, whose median counts */
     const char *transport; /* transport of port channels, or "all" */
     int window;            /* puts before a flush */
     int length;            /* of mode transpose: elements along each axis; 0: by the device */
@@ -216,7 +216,7 @@ typedef struct {
     bool on_twin; /* runs on the host twin */
     int device;
     bool has_shared_gpu;     /* some GPU serves several ranks */
-    double init_seconds;     /* that MPI_Init took; on the slowest rank, once the environment is open */
+    double init_seconds;     /* time of MPI_Init; once the environment is open, that of the slowest rank */
     bench_place_t *places;   /* [rank] */
     mscclpp_config_t config; /* for the host library's own calls: the component's parameters */
     mscclpp_rules_t *rules;  /* rules of the rules file; NULL: none */
@@ -228,8 +228,8 @@ typedef struct {
 } bench_env_t;
 
 /*
- * Chooses the GPU runtime, and before MPI_Init also the one that the component will use, unless the user chose that. On
- * failure prints one line and returns false.
+ * Chooses the GPU runtime. Before MPI_Init, also makes the component use this runtime, unless the user has chosen one
+ * for the component. On failure prints one line and returns false.
  */
 bool bench_env_choose_device(bench_env_t *env, const char *device);
 
@@ -251,8 +251,9 @@ bool bench_env_copy(const bench_env_t *env, void *to, const void *from, size_t b
 
 /*
  * Exchanges among the ranks, by point-to-point messages, because the measurement must neither depend on the collectives
- * under test nor disturb them. On the twin these would even serve the program's own host buffers. All ranks call them.
- * For bench_allgather, `send` may be this rank's block of `recv`, and all blocks together must fit into an int.
+ * under test nor disturb them. On the twin those collectives would even serve the program's own host buffers. All ranks
+ * call them. For bench_allgather, `send` may be this rank's block of `recv`, and all blocks together must fit into an
+ * int.
  */
 void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length); /* `length`: bytes of each rank */
 void bench_broadcast(MPI_Comm comm, void *data, size_t length);                   /* broadcasts from rank 0 */
@@ -260,7 +261,7 @@ double bench_max(MPI_Comm comm, double value);                                  
 uint64_t bench_sum(MPI_Comm comm, uint64_t value);
 bool bench_all(MPI_Comm comm, bool value); /* true if `value` is true on all ranks */
 
-/* Returns an exchange for the host library that uses these functions, and *comm as long as it is used. */
+/* Returns an exchange for the host library that uses these functions. *comm must last as long as the exchange. */
 mscclpp_oob_t bench_oob(MPI_Comm *comm);
 
 /* The component's state, as read through MPI's tool interface. */
@@ -291,8 +292,8 @@ typedef struct {
 } bench_buffers_t;
 
 /*
- * Opens buffers of `capacity` bytes each. `stack`: for BENCH_MEMORY_STACK, two buffers of BENCH_STACK_BUFFER bytes,
- * which the caller lends. On failure prints one line and returns false.
+ * Opens buffers of `capacity` bytes each. For BENCH_MEMORY_STACK, the caller lends two buffers of BENCH_STACK_BUFFER
+ * bytes at `stack`. On failure prints one line and returns false.
  */
 bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t capacity, bench_memory_t memory,
                         char *stack);
@@ -315,8 +316,9 @@ typedef struct {
 bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation, int seed);
 
 /*
- * Counts the elements of this rank's result buffer that differ from the exact ones of operands that were filled with
- * `seed`. `strict`: also counts changed elements that the collective must not touch. Returns false if a copy fails.
+ * Counts the elements of this rank's result buffer that differ from the exact results of the operands that were filled
+ * with `seed`. If `strict` is true, also counts changed elements that the collective must not touch. Returns false if a
+ * copy fails.
  */
 bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
                           int seed, bool strict, uint64_t *wrong_p);
@@ -341,8 +343,8 @@ typedef struct bench_contender {
     bool waits;                    /* for NCCL and others in a stream: each call waits for its end */
     bool spins;                    /* for NCCL: waits by polling the stream, not by a synchronise */
     char *staging[2];              /* for staging: pinned host memory of operands and of results */
-    struct bench_contender *inner; /* for a loop with kernels, and a graph: the contender that it calls; NULL: none */
-    /* Frees what the first call has prepared for an operation, before another operation is called. NULL: nothing. */
+    struct bench_contender *inner; /* the contender that a loop with kernels, or a graph, calls; NULL: none */
+    /* Frees what the first call has prepared for an operation, before another operation is called. May be NULL. */
     bool (*reset)(struct bench_contender *contender);
     MPI_Request request; /* a persistent request, made by the first call */
     void *graph;         /* a graph, made by the first call */
@@ -373,12 +375,12 @@ bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *c
 bench_contender_t bench_contender_graph(bench_env_t *env, bench_contender_t *inner, int batch);
 #define BENCH_GRAPH_BATCH 100 /* unless a round is to have fewer */
 
-/* Returns true if the collective can be captured: not over nodes if blocks differ. */
+/* Returns true if the collective can be captured. Over nodes it cannot if blocks differ in size or go to neighbours. */
 bool bench_queued_captures(const bench_env_t *env, const bench_coll_t *coll);
 
 /*
- * Opens the stream of queued calls and makes the first one, which waits for all ranks. `captures`: fails, too, if no
- * call of these ranks can be captured. All ranks return the same.
+ * Opens the stream of queued calls and makes the first one, which waits for all ranks. If `captures` is true, also
+ * fails if no call of these ranks can be captured. All ranks return the same.
  */
 bool bench_queued_open(bench_env_t *env, const bench_buffers_t *buffers, bool captures);
 void bench_queued_close(const bench_env_t *env);
@@ -391,8 +393,8 @@ typedef struct {
 bench_calls_t bench_queued_calls(const bench_env_t *env);
 
 /*
- * Returns the communicator for calls of a collective. The first call for a collective of neighbours makes that of the
- * ring, so all ranks have to make it.
+ * Returns the communicator for calls of a collective. The first call for a collective of neighbours makes the ring's
+ * communicator, so all ranks have to make that call.
  */
 MPI_Comm bench_mpi_comm(bench_env_t *env, const bench_coll_t *coll);
 
@@ -415,15 +417,16 @@ bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_p
 
 /*
  * Creates env->team, unless it is there already, with the component's parameters and with the plan of --plan if that
- * was given. All ranks return the same. bench_library_close destroys it, which must be the library's last call: close a
- * rival's team before.
+ * was given. All ranks return the same. bench_library_close destroys the team. That must be the library's last call, so
+ * a rival's team is closed before.
  */
 bool bench_library_open(bench_env_t *env);
 void bench_library_close(bench_env_t *env);
 
 /*
- * Loads NCCL from the file `library` and makes a contender of it. `waits`: each call waits for its end. `spins`: it
- * waits by polling. Returns the same on all ranks; on failure prints one line and returns false.
+ * Loads NCCL from the file `library` and makes a contender of NCCL. If `waits` is true, each call waits for its own
+ * end. If `spins` is true, waits poll the stream. Returns the same on all ranks; on failure prints one line and returns
+ * false.
  */
 bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spins, bench_contender_t *contender_p);
 void bench_nccl_close(void);
@@ -440,7 +443,8 @@ void bench_staged_close(bench_contender_t *contender);
 
 /*
  * bench_plan.c: reads the plan of --plan, if it was given. Sets the options' collective to the plan's and, if the plan
- * has only one operation, the options' operation, too. Call it before the team is made, and close it after the library.
+ * has only one operation, the options' operation, too. Called before the team is made; bench_plan_close is called after
+ * bench_library_close.
  * Returns the same on all ranks; on failure the first rank that cannot use the plan prints one line.
  */
 bool bench_plan_open(bench_env_t *env, bench_options_t *options);
@@ -461,8 +465,8 @@ void bench_launched_close(bench_contender_t *contender);
 
 /*
  * Makes a contender that copies the same bytes without a protocol, into the peers' buffers if all ranks can map them.
- * `waits`: each call waits for its copies. All ranks return the same: false, without a line, if a rank has no memory.
- * After bench_copies_close, all ranks have to meet before one frees the buffers.
+ * If `waits` is true, each call waits for its copies. All ranks return the same: false, without a line, if a rank has
+ * no memory. After bench_copies_close, all ranks have to meet before one frees the buffers.
  */
 bool bench_copies_open(bench_env_t *env, const bench_buffers_t *buffers, bool waits, bench_contender_t *contender_p);
 void bench_copies_close(void);
@@ -471,7 +475,7 @@ const char *bench_copies_describe(void);
 
 /*
  * Makes a contender of one plain kernel for each GPU, with memory for the largest traffic that the options ask for.
- * `waits`: each call waits for the kernel. All ranks return the same. A rank that fails prints one line.
+ * If `waits` is true, each call waits for the kernel. All ranks return the same. A rank that fails prints one line.
  */
 bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool waits, bench_contender_t *contender_p);
 void bench_plain_close(bench_env_t *env);
@@ -485,13 +489,13 @@ bool bench_between_has_kernels(const bench_between_t *between);
 bool bench_between_possible(const bench_env_t *env, const bench_between_t *between);
 
 /*
- * Prepares the kernels. `in_stream`: they go to the stream that calls are queued in, otherwise to a stream of their
- * own. All ranks return the same. A rank that fails prints one line.
+ * Prepares the kernels. If `in_stream` is true, the kernels go to the stream in which calls are queued, and otherwise
+ * to a stream of their own. All ranks return the same. A rank that fails prints one line.
  */
 bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stream);
 void bench_between_close(void);
 
-/* Makes a contender whose call is a turn of kernels and calls of `inner`; of kernels only if `inner` is NULL. */
+/* Makes a contender whose call is a turn of kernels and calls of `inner`. Without `inner`, a turn has only kernels. */
 bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *inner);
 
 #define BENCH_MAX_ROUNDS 101
@@ -554,7 +558,8 @@ int bench_batch(const bench_contender_t *contender);
 
 /*
  * Times one round, after a few untimed calls. Yields the seconds that an operation took on the slowest rank. All ranks
- * call it. If it returns false, peers may still wait, here and in the next two functions: the caller ends the program.
+ * call it. If it returns false, peers may still wait, so the caller ends the program. The same holds for the next two
+ * functions.
  */
 bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,
                       double *seconds_p);
@@ -567,8 +572,9 @@ bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_c
                  const bench_operation_t *operation, bool strict, uint64_t *wrong_p);
 
 /*
- * Verifies and measures `ours` and the rival, if there is one that serves the collective. Their rounds alternate, with
- * those of the loop without calls, too, if the options ask for it. *cell_p is set only on success.
+ * Verifies and measures `ours` and, if there is a rival that serves the collective, the rival. Rounds of the two
+ * alternate. If the options ask for kernels or barriers between calls, rounds of a loop without calls alternate with
+ * these. *cell_p is set only on success.
  */
 bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
                    bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p);

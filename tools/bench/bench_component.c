@@ -21,7 +21,7 @@ static counter_t counters[] = {{.name = "coll_mscclpp_served"}, {.name = "coll_m
 
 /*
  * Writes the name of `value` to `text`, or the number if there is no name. MPI describes a parameter with choices as an
- * integer with names. `length`: bytes of `text`; a longer name is cut off.
+ * integer with names. `text` has room for `length` bytes; a longer name is cut off.
  */
 static void write_choice(MPI_T_enum enumtype, int value, char *text, size_t length)
 {
@@ -94,8 +94,8 @@ bool bench_component_parameter(const char *name, char *text, size_t length)
 }
 
 /*
- * Finds a counter among MPI's performance variables, and starts it unless it is continuous, which means that it always
- * runs. counter->is_found stays false if there is no such variable that has one element and is bound to no object.
+ * Finds a counter among MPI's performance variables. Starts the variable, unless it is continuous, because it then runs
+ * always. counter->is_found stays false if there is no such variable that has one element and is bound to no object.
  * Called once for each counter, in an open session.
  */
 static void find_counter(counter_t *counter)

@@ -56,7 +56,7 @@ typedef struct {
     mscclpp_dev_engine_t *memory;        /* this rank's engine memory; NULL: none */
     char *mapped[MSCCLPP_DEV_MAX_RANKS]; /* mapped `memory` of all ranks, including this rank */
     mscclpp_gpu_handle_t handle[MSCCLPP_DEV_MAX_RANKS]; /* handles of the peers' memory */
-    uint64_t earlier_chunks; /* number of chunks of a shard in all earlier calls; words on the board count from there */
+    uint64_t earlier_chunks; /* number of chunks of a shard in all earlier calls; the words on the board include them */
 
     /*
      * Events for each peer; NULL for this rank itself. An event in operand_copied has passed when an operand is in that
@@ -81,11 +81,11 @@ typedef struct {
 /*
  * Sets up the copy engines at the first call, when *engine_p is NULL: allocates their memory, maps it on all ranks and
  * tests the copies. Collective; only the first call blocks. If the status is MSCCLPP_OK, *usable_p says whether copy
- * engines can be used. All ranks agree on that once, for the lifetime of the team. *engine_p may be set even after an
- * error, which breaks the team. mscclpp_engine_close frees it.
+ * engines can be used. All ranks agree on that once, for the lifetime of the team. An error breaks the
+ * team, and *engine_p may be set even then. mscclpp_engine_close frees the engine.
  *
- * `process` identifies this process, whose teams then share the memory; NULL: this team has separate memory. Only one
- * team of the process at a time may set up shared memory or run a call in it.
+ * `process` identifies this process, and its teams share the memory. If `process` is NULL, this team has memory of its
+ * own. Only one team of the process at a time may set up shared memory or run a call there.
  */
 mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol, const void *process,
                                      mscclpp_engine_t **engine_p, bool *usable_p);

@@ -45,8 +45,8 @@ static inline mscclpp_board_args_t mscclpp_board_pack_args(mscclpp_coll_t coll, 
 #define MSCCLPP_BOARD_ARGS_OP(args_) ((unsigned)((args_)&15))
 
 /*
- * The word `sizes`: the size in bytes of the largest block that the rank sends or receives, and the layout of its
- * blocks, MSCCLPP_BOARD_NO_RUNS, _HOLES or _DENSE. The other two unpack it.
+ * MSCCLPP_BOARD_SIZES packs the word `sizes`: the size in bytes of the largest block that the rank sends or receives,
+ * and the layout of the rank's blocks, MSCCLPP_BOARD_NO_RUNS, _HOLES or _DENSE. The other two macros unpack the word.
  */
 #define MSCCLPP_BOARD_SIZES(largest_, layout_) ((uint64_t)(largest_) << 2 | (uint64_t)(layout_))
 #define MSCCLPP_BOARD_LARGEST(sizes_) ((sizes_) >> 2)
@@ -67,7 +67,7 @@ typedef struct {
 /* The factor of the call's number in the word that reports a failed call. It is larger than every negated status. */
 #define MSCCLPP_BOARD_FAILURE_BASE 256
 
-/* Begins a cache line, so that a word that one rank writes does not delay those that another one writes. */
+/* Begins a cache line, so that a word that one rank writes does not delay the words of another rank. */
 #define MSCCLPP_BOARD_ALIGNED __attribute__((aligned(64)))
 
 /*
@@ -129,8 +129,8 @@ typedef struct {
     uint64_t blamed;   /* 0, or 1 + the rank of the communicator that this rank blames (mscclpp_group_blame) */
     uint64_t closed;   /* 1 once this rank has closed all mappings of its peers' memory */
     uint64_t absent;   /* ranks of other nodes that have sent nothing in the current call: mscclpp_board_add_absent */
-    uint64_t waits_in; /* the call in which this rank waits and gives signs of life (signs.c), by
-                          mscclpp_group_call_word; 0: it gives none */
+    uint64_t waits_in; /* the call in which this rank waits and gives signs of life (signs.c), as
+                          mscclpp_group_call_word describes it; 0: this rank gives no signs */
     uint64_t sign;     /* changes every millisecond while `waits_in` is not 0 */
     uint64_t lease_begun; /* the last use of leased scratch that this rank has begun */
     uint64_t lease_ended; /* the last use of leased scratch that this rank has ended */
@@ -156,8 +156,8 @@ static inline size_t mscclpp_board_size(int ranks)
 
 /*
  * A small set of ranks in one word, for messages about absent ranks. It holds the first three ranks that were added,
- * each as its number plus 1, and a bit that says whether there are more. The communicator may have any size. Messages
- * need no more, and a board line keeps its size.
+ * each as its number plus 1, and a bit that says whether there are more. Messages name no more ranks than
+ * that. So a line of the board has one size, however many ranks the communicator has.
  */
 #define MSCCLPP_BOARD_ABSENT_MAX 3
 #define MSCCLPP_BOARD_ABSENT_BITS 21
@@ -195,8 +195,8 @@ static inline mscclpp_dev_runs_t *mscclpp_board_places(mscclpp_board_line_t *lin
 }
 
 /*
- * Reads a word of the board; the next function writes one. Acquire and release: a rank that sees a word also sees all
- * that its writer stored on the board before.
+ * mscclpp_board_load reads a word of the board with acquire order, and mscclpp_board_store writes one with release
+ * order. So a rank that sees a word also sees all that the word's writer stored on the board before.
  */
 static inline uint64_t mscclpp_board_load(const uint64_t *word)
 {

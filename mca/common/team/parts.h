@@ -48,7 +48,7 @@ struct mscclpp_team {
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE]; /* UUID of this rank's GPU */
     uint64_t server;                           /* MPS server of this rank's GPU, as in mscclpp_gpu_info_t */
     uint32_t gpu_users;                        /* number of processes on this GPU that this rank knows */
-    uint32_t gpu_strangers;                    /* number of those processes that use another server */
+    uint32_t gpu_strangers;                    /* number of processes among `gpu_users` that use another server */
     bool one_gpu;                              /* there are several ranks, all on one GPU; equal on all ranks */
     uint64_t full_size;                        /* the scratch_size to grow to; 0: the scratch does not grow any more */
     uint64_t small_max;                        /* the largest message that does not make the scratch grow */
@@ -60,11 +60,11 @@ struct mscclpp_team {
     bool in_use;               /* a use is in progress */
     uint64_t uses;             /* number of uses so far; equal on all ranks */
     bool has_lost;             /* of several nodes, this one has lost a leased scratch; equal on its ranks */
-    mscclpp_layout_t lost_layout; /* if it has: the layout of that scratch */
+    mscclpp_layout_t lost_layout; /* if has_lost: the layout of the lost scratch */
     void *lost_chunk;             /* a chunk that the team has lost, while peers may still map it; NULL: none */
 
     mscclpp_fabric_t *fabric;                         /* NULL: all ranks are on one node */
-    mscclpp_team_choice_t choices[MSCCLPP_COLL_LAST]; /* by collective; only those with a fabric are used */
+    mscclpp_team_choice_t choices[MSCCLPP_COLL_LAST]; /* by collective; used only if there is a fabric */
 
     /*
      * By collective, all-reduce last. Bit i: the costs that the model predicts for sizes from 2^i on have been logged.
@@ -83,7 +83,8 @@ struct mscclpp_team {
 
     bool may_use_engines;       /* copy engines may serve calls; equal on all ranks */
     mscclpp_engine_t *engine;   /* NULL before the first call that copy engines serve */
-    bool calls_one_at_a_time;   /* one team of this process at a time calls, or has its slot: they may share memory */
+    bool calls_one_at_a_time;   /* the teams of this process call one after another, or with the process's slot, so they
+                                   may share memory */
     mscclpp_team_plan_t *plans; /* execution plans of the team; see team/plans.h */
     int plan_count;             /* number of `plans` */
     mscclpp_kin_t *kin;         /* agreements of the ranks of several nodes (team/kin.h); NULL: not kept */
@@ -109,9 +110,9 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
 
 /*
  * Marks the team as broken, as mscclpp_team_fail does, for call `call` of a collective that has failed before it
- * reached the team. Peers may still be in the previous call. They complete it unless they have waited in it for long
- * (LATER_FAILURE_SECONDS in group/wait.c), because they are told which call has failed. `peer_reports`: another rank
- * has caused the failure and tells all ranks, so this one tells none.
+ * reached the team. Peers may still be in the previous call. They are told which call has failed, and so complete the
+ * previous one, unless they have waited in it for long (LATER_FAILURE_SECONDS in group/wait.c). If `peer_reports` is
+ * true, another rank has caused the failure and tells all ranks; this rank then tells none.
  */
 mscclpp_status_t mscclpp_team_fail_call(mscclpp_team_t *team, uint64_t call, const char *collective,
                                         mscclpp_status_t status, bool peer_reports);
@@ -125,7 +126,7 @@ mscclpp_status_t mscclpp_team_refuse_call(const mscclpp_team_t *team, uint64_t c
 /*
  * renew.c: reserves `epochs` more packet flags. If they would exceed the limit, all ranks meet, clear their packet
  * areas and start flags again at 0. All ranks call this function at the same point. `stream` is the stream of the
- * team's kernels; NULL: the runner's stream, which the function then takes if the task has none. After an error the
+ * team's kernels. If `stream` is NULL, uses the runner's stream, and takes one if the task has none. After an error the
  * caller must break the team, since peers may wait in this function.
  */
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs);
