@@ -40,7 +40,7 @@ typedef mscclpp_dev_args_t args_t;
 
 /*
  * The kernels. Each makes the thread's context and runs a body. Kernels that may become resident before the one in
- * front of them has ended (awaits_stream) wait for that end first.
+ * front of them has ended (awaits_stream) wait for that end before they access memory that other kernels write.
  */
 static __global__ void barrier_kernel(const __grid_constant__ args_t args)
 {

@@ -2,6 +2,7 @@
 #ifndef MSCCLPP_DEVICE_SHIM_HOST_H
 #define MSCCLPP_DEVICE_SHIM_HOST_H
 
+#include <assert.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -203,8 +204,10 @@ MSCCLPP_DEV bool mscclpp_dev_ld_packet8(const void *address, uint32_t flag, uint
     return (uint32_t)(word >> 32) == flag;
 }
 
+/* A GPU accesses 16 bytes at once, at multiples of 16 only. */
 MSCCLPP_DEV void mscclpp_dev_st_packet16(void *address, uint32_t data0, uint32_t data1, uint32_t flag)
 {
+    assert((uintptr_t)address % 16 == 0);
     mscclpp_dev_st_packet8(address, data0, flag);
     mscclpp_dev_st_packet8((char *)address + 8, data1, flag);
 }
@@ -213,6 +216,7 @@ MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *address, uint32_t flag, uin
 {
     bool has_first = mscclpp_dev_ld_packet8(address, flag, data0);
 
+    assert((uintptr_t)address % 16 == 0);
     return mscclpp_dev_ld_packet8((const char *)address + 8, flag, data1) && has_first;
 }
 

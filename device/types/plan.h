@@ -106,7 +106,7 @@ typedef struct {
  */
 #define MSCCLPP_DEV_PLAN_PLANE 512u
 
-/* What to set as `packet_gap`. `chunk` must be set before. */
+/* What to set as `packet_gap`. `planes` and `chunk` must be set before. */
 #define MSCCLPP_DEV_PLAN_PACKET_GAP(args_)                                                                             \
     ((args_)->planes != 0 && (args_)->chunk % MSCCLPP_DEV_PLAN_PLANE == 0 ? MSCCLPP_DEV_PLAN_PLANE                     \
                                                                           : (uint32_t)MSCCLPP_DEV_PACKET_STEP)

@@ -98,6 +98,19 @@ def allreduce_oneshot_uneven():
     return plan_
 
 
+def allreduce_mixed():
+    """A scratch with packets and with a plain chunk, of an odd number of chunks: its second half begins anywhere."""
+    ranks = [Rank(r, 1, 1, 3) for r in range(2)]
+    for r, rank in enumerate(ranks):
+        block = rank.block()
+        rank.channel("memory", 1 - r)
+        block.move("copy", [local("i", 0)], [local("s", 2)])
+        block.move("ppkt", [local("i", 0)], [block.remote("memory", 1 - r, "s", 0)], "memory")
+        block.nop()
+        block.move("repkt", [local("s", 2), local("s", 0)], [local("o", 0)], reduce_op="sum")
+    return assemble("allreduce_mixed", "allreduce", ranks, use_double_scratch_buffer=True)
+
+
 def allreduce_shifted(n=2):
     """
     Out of place: two of three sums first lie one chunk too low, and move up through the scratch. A step that read them
@@ -268,7 +281,7 @@ def all_plans():
             "allreduce_oneshot_4": allreduce_oneshot(4),
             "allreduce_oneshot_uneven": allreduce_oneshot_uneven(),
             "allreduce_copied_2": allreduce_copied(2), "allreduce_copied_4_turned": allreduce_copied(4, True),
-            "allreduce_shifted_2": allreduce_shifted(2),
+            "allreduce_shifted_2": allreduce_shifted(2), "allreduce_mixed_2": allreduce_mixed(),
             "reducescatter_barrier_3": reducescatter_barrier(3), "allreduce_relayed_2": allreduce_relayed(),
             "allgather_get_3": allgather_get(3), "allgather_two_sources_3": allgather_two_sources(3),
             "alltoall_port_3": alltoall_port(3), "allreduce_pipeline": allreduce_pipeline(),

@@ -344,6 +344,7 @@ static bool set_up(run_t *run, uint64_t block_bytes, uint64_t chunk)
         args->half = half;
         args->alignment = run->plan->alignment;
         args->width = MSCCLPP_DEV_LL16;
+        args->packet_gap = MSCCLPP_DEV_PLAN_PACKET_GAP(args);
         args->rank = r;
         for (uint32_t k = 0; k < n; ++k) {
             args->bases[3 * k] = (char *)run->ranks[k].in;

@@ -121,14 +121,15 @@ MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan
 
 /*
  * Returns the place of the first packet of a unit, for a span at `address` that holds packets. The second packet is
- * args->packet_gap bytes behind it. The formula serves both kinds of places (MSCCLPP_DEV_PLAN_PLANE): a unit whose
- * packets would be side by side at byte b of a pair of planes has its first packet at b / 2 there.
+ * args->packet_gap bytes behind it. If packets lie in planes (MSCCLPP_DEV_PLAN_PLANE), a unit whose packets would be
+ * side by side at byte b of a pair of planes has its first packet at b / 2 there. Otherwise the mask is 0, and they are
+ * side by side, at any multiple of 16.
  */
 MSCCLPP_DEV char *mscclpp_dev_plan_slot(const mscclpp_dev_plan_args_t *args, char *address, uint64_t unit)
 {
     char *side_by_side = address + unit * MSCCLPP_DEV_PACKET_UNIT;
 
-    return side_by_side - ((uintptr_t)side_by_side & (2 * args->packet_gap - 1)) / 2;
+    return side_by_side - ((uintptr_t)side_by_side & (2 * args->packet_gap - MSCCLPP_DEV_PACKET_UNIT)) / 2;
 }
 
 /*

@@ -127,7 +127,7 @@ uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner);
 
 /*
  * Returns how far the end of a queued kernel has to release (args->release). The kernel stores only in this rank's
- * results, or it meets the peers after it has stored in theirs.
+ * results, or it tells the peers itself of what it has stored in theirs.
  */
 mscclpp_dev_release_t mscclpp_runner_queued_release(const mscclpp_runner_t *runner);
 

@@ -75,9 +75,10 @@ static void append_program(mscclpp_team_plan_t *plan, const mscclpp_team_t *team
 }
 
 /*
- * Returns true if packets in the plan's scratch may lie in planes (MSCCLPP_DEV_PLAN_PLANE). Mappings keep the lower
- * bits of addresses, so all ranks come to the same result. Between nodes the result is false: a proxy moves any bytes
- * of the scratch, and might take one packet of a unit without the other.
+ * Returns true if packets in the plan's scratch may lie in planes (MSCCLPP_DEV_PLAN_PLANE). args->width must be set.
+ * The addresses of a byte in two processes differ by whole pages, and pairs of planes are smaller than pages. So all
+ * ranks come to the same result. Between nodes the result is false: a proxy moves any bytes of the scratch, and might
+ * take one packet of a unit without the other.
  */
 static bool allows_planes(const mscclpp_team_t *team, const mscclpp_dev_plan_args_t *args)
 {
@@ -86,7 +87,8 @@ static bool allows_planes(const mscclpp_team_t *team, const mscclpp_dev_plan_arg
     for (int rank = 0; rank < team->group.oob.size; ++rank) {
         address_bits |= (uintptr_t)args->bases[MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_SCRATCH];
     }
-    return team->fabric == NULL && args->mixes == 0 && address_bits % (2 * (uint64_t)MSCCLPP_DEV_PLAN_PLANE) == 0;
+    return args->width == MSCCLPP_DEV_LL16 && team->fabric == NULL && args->mixes == 0 &&
+           address_bits % (2 * (uint64_t)MSCCLPP_DEV_PLAN_PLANE) == 0;
 }
 
 /*
