@@ -114,6 +114,16 @@ run() {
     esac
 }
 
+# run_queued RUNNER NAME ARGUMENT...: a case with queued calls of 3 ranks, by run or its like. Without MPS, kernels of
+# ranks that share a GPU take turns, and no call is queued.
+run_queued() {
+    if [ "$MSCCLPP_TEST_DEVICE" = host ] || [ "$mps" = 1 ] || [ "$gpus" -ge 3 ]; then
+        "$@"
+    else
+        skip "$2" "needs MPS or 3 GPUs, and has $gpus; ranks that share one take turns"
+    fi
+}
+
 # The job must pass and print a line that matches.
 run_saying() {
     local name=$1 expression=$2 before=$passed

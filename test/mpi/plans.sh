@@ -13,16 +13,6 @@ queues_plan() {
     [ "$MSCCLPP_TEST_DEVICE" = host ] || [ "$gpus" -ge 3 ] || [[ ! $1 =~ ^($many)$ ]]
 }
 
-# run_queued RUNNER NAME ARGUMENT...: a case with queued calls of 3 ranks, by run or its like. Without MPS, kernels of
-# ranks that share a GPU take turns, and no call is queued.
-run_queued() {
-    if [ "$MSCCLPP_TEST_DEVICE" = host ] || [ "$mps" = 1 ] || [ "$gpus" -ge 3 ]; then
-        "$@"
-    else
-        skip "$2" "needs MPS or 3 GPUs, and has $gpus; ranks that share one take turns"
-    fi
-}
-
 cases_plans() {
     local n folder=$scratch/plans name plan plan_nodes=() index mapped=2
     few || mapped=3
